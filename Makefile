@@ -1,0 +1,53 @@
+# Everything a newcomer or CI needs: `make demo`, `make test`, `make lint`, `make bench`.
+# Each creates .venv from a bare Python 3.11 and installs what it needs.
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.PHONY: help demo test lint format bench install browser proto clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
+
+install: $(INSTALLED)  ## create .venv with everything in it
+
+# torch first: asked for by exact version it is the smallest build that pip can find.
+$(INSTALLED): pyproject.toml constraints.txt
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "Installing into .venv (a few minutes the first time) ..."
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt torch==2.13.0
+	@$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	@touch $@
+
+demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exchange recomputes
+	@$(BIN)/spindle models pull smollm2-135m-instruct
+	@$(BIN)/rx run experiments/arithmetic/spec.json
+
+test: $(INSTALLED) browser  ## every test, with coverage
+	@$(BIN)/spindle models pull smollm2-135m-instruct
+	@$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+
+lint: $(INSTALLED)  ## ruff, mypy --strict, who may import whom
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(INSTALLED)  ## let ruff mend what it can
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+bench: $(INSTALLED)  ## speed, side by side with the library baseline
+	@$(BIN)/python -m benchmarks
+
+browser:
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } || \
+	  echo "No Chromium here: the page tests will say that they skip."
+
+proto: $(INSTALLED)  ## compile Spindle's protobuf schema again
+	@$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --mypy_out=src src/spindle/wire/schema.proto
+
+clean:  ## remove .venv and caches
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

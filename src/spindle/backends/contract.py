@@ -1,0 +1,201 @@
+"""What an executor of training and sampling must do, in plain data: no torch, no HTTP.
+
+The engine calls a `Backend` from one thread at a time. Arrays are numpy, shapes and units are given per field.
+A `UserError` is the caller's mistake: it fails that one request, leaves gradients and weights untouched, and its
+text goes to the user as it stands.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+
+class UserError(Exception):
+    """A request that cannot be done as asked; the text says what, where, expected, found, and what to do."""
+
+
+@dataclass(frozen=True)
+class BaseModel:
+    """A base model that can be trained and sampled."""
+
+    name: str
+    """The name clients ask for; also the tokenizer's Hugging Face id."""
+    path: Path
+    """Directory in the Hugging Face layout (config.json, safetensors, tokenizer)."""
+    architecture: str
+    context_length: int
+    """Most tokens of prompt and completion together."""
+    vocabulary: int
+    """Rows of the output head; token ids are below it."""
+
+
+@dataclass(frozen=True)
+class LoraShape:
+    """Where the adapter sits and how large it is. Scaling is alpha / rank (Hu et al. 2021, eq. 3)."""
+
+    rank: int = 32
+    seed: int | None = None
+    """Seed of the A matrices; None draws one, which `ModelInfo.lora` then reports."""
+    train_attn: bool = True
+    train_mlp: bool = True
+    train_unembed: bool = True
+    alpha: float = 32.0
+
+
+@dataclass(frozen=True)
+class OptimizerConfig:
+    """The optimizer family and the hyperparameters fixed at creation."""
+
+    type: str = "adamw"
+    fixed: Mapping[str, float] = field(default_factory=dict)
+    """E.g. {"learning_rate": 1e-4}; an `optim_step` that names another value is a `UserError`."""
+
+
+@dataclass(frozen=True)
+class ModelInfo:
+    """What is fixed about one model (a training run), for `get_info` and the checkpoint files."""
+
+    model_id: str
+    base_model: str
+    architecture: str
+    lora: LoraShape
+    optimizer: OptimizerConfig
+    step: int
+    """Optimizer steps applied so far."""
+
+
+@dataclass(frozen=True)
+class Datum:
+    """One training sequence of N tokens and its per-token loss inputs."""
+
+    tokens: Array
+    """Model input, int64 [N]."""
+    loss_inputs: Mapping[str, Array]
+    """E.g. target_tokens int64 [N] or [N, K], weights / logprobs / advantages float32 of the same shape."""
+
+
+@dataclass(frozen=True)
+class ForwardBackward:
+    """Add the gradient of a token-sum loss over `data` to the model's gradient (or only evaluate it)."""
+
+    model_id: str
+    data: Sequence[Datum]
+    loss_fn: str
+    config: Mapping[str, float | str] = field(default_factory=dict)
+    forward_only: bool = False
+
+
+@dataclass(frozen=True)
+class ForwardBackwardResult:
+    outputs: list[dict[str, Array]]
+    """Per datum {"logprobs": float32, shaped like target_tokens}."""
+    metrics: dict[str, float]
+    """Keys `name:reduction` with exactly one colon; always `loss:sum`."""
+
+
+@dataclass(frozen=True)
+class AdamParams:
+    """One step of torch.optim.AdamW; `grad_clip_norm` 0 means no clipping."""
+
+    learning_rate: float = 1e-4
+    beta1: float = 0.9
+    beta2: float = 0.95
+    eps: float = 1e-12
+    weight_decay: float = 0.0
+    grad_clip_norm: float = 0.0
+
+
+@dataclass(frozen=True)
+class SamplingParams:
+    max_tokens: int | None = None
+    """None fills up to the context length."""
+    temperature: float = 1.0
+    """0 is greedy."""
+    top_k: int = -1
+    top_p: float = 1.0
+    seed: int | None = None
+    """The same seed, prompt and parameters give the same tokens; samples of one request still differ."""
+    stop_tokens: tuple[int, ...] | None = None
+    """None stops at the model's end-of-sequence; () never stops. The stop token is part of the output."""
+    stop_strings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class SampleRequest:
+    base_model: str
+    adapter: Path | None
+    """Directory of a saved sampler snapshot; None samples from the base model."""
+    prompt: Array
+    """int64 [P]"""
+    num_samples: int
+    params: SamplingParams
+    prompt_logprobs: bool = False
+
+
+@dataclass(frozen=True)
+class SampledSequence:
+    tokens: Array
+    """int32 [T], the stop token included."""
+    logprobs: Array
+    """float32 [T]: log p(token) under the model at temperature 1, which RL losses use as q."""
+    stop_reason: Literal["stop", "length"]
+
+
+@dataclass(frozen=True)
+class SampleResult:
+    sequences: list[SampledSequence]
+    prompt_logprobs: Array | None
+    """float32 [P]; entry i is log p(token i | tokens < i), entry 0 is NaN."""
+
+
+class Backend(Protocol):
+    """Trains LoRA adapters of several models on shared base weights, and samples from saved ones.
+
+    Directories are written completely by the backend into an existing, empty folder; making that durable and
+    visible at once (fsync, rename) is the caller's business.
+    """
+
+    def base_models(self) -> list[BaseModel]: ...
+
+    def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None: ...
+
+    def info(self, model_id: str) -> ModelInfo: ...
+
+    def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
+        """One result per request, in order; requests of different models may share a pass."""
+        ...
+
+    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+        """Apply the accumulated gradient and clear it. Returns what was applied: learning_rate, beta1, beta2, eps,
+        weight_decay, grad_clip_norm, grad_norm (before clipping), step."""
+        ...
+
+    def save_adapter(self, model_id: str, directory: Path) -> None:
+        """Write a PEFT directory (adapter_model.safetensors, adapter_config.json), weights only."""
+        ...
+
+    def save_state(self, model_id: str, directory: Path) -> None:
+        """Write the adapter, the optimizer state and what is fixed, for `load_state` or `create_model_from_state`."""
+        ...
+
+    def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None: ...
+
+    def create_model_from_state(
+        self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool
+    ) -> None:
+        """A new model with the base, LoRA shape and weights of a saved state; `optimizer` None keeps the saved one."""
+        ...
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[SampleResult | UserError]:
+        """One batch: any mix of adapters on one base model."""
+        ...
+
+    def unload_model(self, model_id: str) -> None:
+        """Free a model's adapter, gradient and optimizer state; unknown ids are fine."""
+        ...
