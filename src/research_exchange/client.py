@@ -1,0 +1,302 @@
+"""What a script uses to report to a Research Exchange, and what a runner uses to register specs and start runs.
+
+    from research_exchange.client import Run
+
+    run = Run.from_env()
+    run.metric(step=1, reward=0.25)
+    run.evidence("train.py", "script", Path(__file__))
+    if run.gate("activation_gate").may_go_on:
+        ...
+    run.finish(verdict="supported", outcome_reason="supported", summary="...")
+
+Every call waits until the Exchange has acknowledged it. An Exchange that is away, busy or restarting is asked again
+with growing pauses for minutes; sending the same update or file twice is harmless, so nothing acknowledged is lost and
+nothing is recorded twice. httpx and the standard library are all it needs. Tokens are sent, never printed.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+__all__ = ["Evidence", "Exchange", "ExchangeError", "ExchangeRefused", "ExchangeUnreachable", "GateReading", "Run"]
+
+PATIENCE_SECONDS = 300.0
+"""How long a call goes on asking an Exchange that does not answer."""
+FIRST_PAUSE_SECONDS = 0.25
+LONGEST_PAUSE_SECONDS = 10.0
+REQUEST_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+
+Json = dict[str, Any]
+
+log = logging.getLogger(__name__)
+
+
+class ExchangeError(Exception):
+    """Something between this script and the Exchange went wrong; the text is one sentence for a person."""
+
+
+class ExchangeUnreachable(ExchangeError):
+    """The Exchange did not answer within the time allowed."""
+
+
+class ExchangeRefused(ExchangeError):
+    """The Exchange understood and said no; asking again would not help."""
+
+    def __init__(self, sentence: str, *, status: int, problems: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.status = status
+        """The HTTP status."""
+        self.problems = tuple(problems)
+        """Each a sentence: the rule, where, expected, found, and what to do."""
+
+
+@dataclass(frozen=True)
+class GateReading:
+    """The Exchange's own reading of one gate, from what was posted so far."""
+
+    gate: str
+    status: str
+    """passed, failed, unverified, not_applicable or unknown (R-010)."""
+    reason: str
+    problems: tuple[str, ...] = ()
+
+    @property
+    def may_go_on(self) -> bool:
+        """Whether the script may do what this gate guards, such as full training (R-123)."""
+        return self.status in {"passed", "not_applicable"}
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A file that the Exchange retains; quote name and hash where a document refers to it."""
+
+    name: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class _Connection:
+    """Requests with patience."""
+
+    url: str
+    token: str | None = field(repr=False)
+    patience: float = PATIENCE_SECONDS
+
+    def send(self, method: str, path: str, content: bytes | None = None, **params: str) -> httpx.Response:
+        """The first answer that is not "try again".
+
+        Raises:
+            ExchangeRefused: the answer is a 4xx.
+            ExchangeUnreachable: no answer within `patience` seconds.
+        """
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        started, pause = time.monotonic(), FIRST_PAUSE_SECONDS
+        while True:
+            try:
+                response = httpx.request(
+                    method, self.url + path, content=content, params=params, headers=headers, timeout=REQUEST_TIMEOUT
+                )
+            except httpx.TransportError as error:
+                trouble = type(error).__name__
+            else:
+                if response.status_code != 429 and response.status_code < 500:
+                    return _accepted(response)
+                trouble = f"HTTP {response.status_code}"
+            waited = time.monotonic() - started
+            if waited + pause > self.patience:
+                raise ExchangeUnreachable(
+                    f"No Exchange answers at {self.url} ({trouble}; asked for {waited:.0f} s). Start one with `rx serve`."
+                )
+            if pause == FIRST_PAUSE_SECONDS:
+                log.warning("The Exchange at %s does not answer (%s); asking again.", self.url, trouble)
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE_SECONDS)
+
+    def send_json(self, method: str, path: str, body: Mapping[str, Any] | None = None, **params: str) -> Json:
+        content = None if body is None else _encode(body)
+        answer: Json = self.send(method, path, content, **params).json()
+        return answer
+
+
+class Run:
+    """One run, in the hands of the script that executes it."""
+
+    def __init__(self, url: str, run_id: str, token: str | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
+        self.id = run_id
+        self._http = _Connection(url.rstrip("/"), token, patience)
+        self._path = f"/api/runs/{run_id}"
+
+    def __repr__(self) -> str:
+        return f"Run({self.page!r})"
+
+    @classmethod
+    def from_env(cls, environment: Mapping[str, str] = os.environ) -> "Run":
+        """The run that RX_URL, RX_RUN_ID and RX_RUN_TOKEN name; `rx run` sets them for the scripts it starts."""
+        missing = [name for name in ("RX_URL", "RX_RUN_ID", "RX_RUN_TOKEN") if not environment.get(name)]
+        if missing:
+            raise ExchangeError(
+                f"{' and '.join(missing)} not set, so this script has no run to report to; start it with `rx run SPEC`."
+            )
+        return cls(environment["RX_URL"], environment["RX_RUN_ID"], environment["RX_RUN_TOKEN"])
+
+    @property
+    def token(self) -> str | None:
+        """The credential of this run; hand it to the script through its environment and nowhere else."""
+        return self._http.token
+
+    @property
+    def page(self) -> str:
+        """The address of the run's page."""
+        return f"{self._http.url}/runs/{self.id}"
+
+    def spec(self) -> Json:
+        """The spec of this run, as the Exchange keeps it."""
+        raw = self._http.send("GET", f"/api/specs/{self.record()['spec_id']}").content
+        document: Json = json.loads(raw)
+        return document
+
+    def record(self) -> Json:
+        """What the Exchange has of this run: the state folded from its updates, its evidence, its recorded judgment."""
+        return self._http.send_json("GET", self._path)
+
+    def update(self, **fields: Any) -> int:
+        """Post one structured output (R-060) and return its sequence number; `status` is "running" unless given."""
+        answer = self._http.send_json("POST", f"{self._path}/updates", {"status": "running", **fields})
+        for flag in answer.get("flags", ()):
+            log.info("Update %s: %s", answer["sequence"], flag)
+        sequence: int = answer["sequence"]
+        return sequence
+
+    def metric(self, **numbers: float) -> int:
+        """Post scalar metrics; earlier values stay on record (R-065)."""
+        return self.update(metrics=numbers)
+
+    def arm(self, name: str, **metrics: float) -> int:
+        """Post the metrics of an arm that is finished (R-066)."""
+        return self.update(metrics={"arms": {name: metrics}}, completed_arms=[name])
+
+    def evidence(self, name: str, kind: str, content: str | bytes | Path) -> Evidence:
+        """Retain a file under a plain name (R-160 to R-169): text, bytes, or a path to read.
+
+        Raises:
+            ExchangeRefused: over a cap, a name taken by other bytes, or something that looks like a credential.
+        """
+        match content:
+            case Path():
+                raw = content.read_bytes()
+            case str():
+                raw = content.encode()
+            case _:
+                raw = content
+        sha256 = hashlib.sha256(raw).hexdigest()
+        self._http.send("POST", f"{self._path}/evidence", raw, name=name, kind=kind, sha256=sha256)
+        return Evidence(name, sha256)
+
+    def judgment(self) -> Json:
+        """The Exchange's reading of this run, recomputed now from everything posted."""
+        return self._http.send_json("GET", f"{self._path}/judgment")
+
+    def record_judgment(self) -> Json:
+        """Recompute the judgment and put it on record."""
+        return self._http.send_json("POST", f"{self._path}/judgment")
+
+    def gate(self, name: str) -> GateReading:
+        """The Exchange's reading of one gate, such as "activation_gate", from what was posted so far."""
+        gates = self.judgment()["gates"]
+        for gate in gates:
+            if gate["gate"] == name:
+                return GateReading(name, gate["status"], gate["reason"], tuple(map(_sentence, gate["problems"])))
+        raise ExchangeError(
+            f"The Exchange judges no gate {name!r}; it knows {', '.join(gate['gate'] for gate in gates)}."
+        )
+
+    def finish(self, *, status: str = "succeeded", verdict: str = "inconclusive", **fields: Any) -> int:
+        """Post the final update: the verdict, its `outcome_reason`, a `summary` of at most two sentences."""
+        return self.update(status=status, verdict=verdict, **fields)
+
+    def begin_session(self) -> str:
+        """Say that somebody starts to work on this run; the answer names the session."""
+        session: str = self._http.send_json("POST", f"{self._path}/sessions")["session"]
+        return session
+
+    def end_session(self, session: str, *, exit_code: int | None, reason: str) -> None:
+        """Say that the work is over. Without a final update before it, what is finished counts as partial (R-067)."""
+        self._http.send_json("POST", f"{self._path}/sessions/{session}/end", {"exit_code": exit_code, "reason": reason})
+
+
+class Exchange:
+    """A Research Exchange, in the hands of whoever registers specs, starts runs and reads them."""
+
+    def __init__(self, url: str, token: str | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
+        self.url = url.rstrip("/")
+        self.patience = patience
+        self._http = _Connection(self.url, token, patience)
+
+    def __repr__(self) -> str:
+        return f"Exchange({self.url!r})"
+
+    def answers(self) -> bool:
+        """Whether it is up right now."""
+        try:
+            return bool(httpx.get(f"{self.url}/health", timeout=5.0).json()["status"] == "ok")
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+            return False
+
+    def register(self, raw_spec: bytes) -> str:
+        """Save a spec as an immutable version and return its id; the same bytes have the same id."""
+        spec_id: str = self._http.send("POST", "/api/specs", raw_spec).json()["id"]
+        return spec_id
+
+    def create_run(self, spec_id: str, *, launch_mode: str = "ordinary") -> Run:
+        """A new run of a saved spec, with the token that its script will report with."""
+        created = self._http.send_json("POST", "/api/runs", {"spec_id": spec_id, "launch_mode": launch_mode})
+        return Run(self.url, created["id"], created["token"], patience=self.patience)
+
+    def run(self, run_id: str) -> Run:
+        """An existing run, to read and to judge."""
+        return Run(self.url, run_id, self._http.token, patience=self.patience)
+
+    def runs(self, *, limit: int = 50) -> list[Json]:
+        """The newest runs, one short record each."""
+        listed: list[Json] = self._http.send_json("GET", "/api/runs", limit=str(limit))["runs"]
+        return listed
+
+    def posted(self, run_id: str, sequence: int) -> bytes:
+        """The bytes of one update as they were posted."""
+        return self._http.send("GET", f"/api/runs/{run_id}/updates/{sequence}").content
+
+
+def _encode(body: Mapping[str, Any]) -> bytes:
+    try:
+        return json.dumps(body, allow_nan=False).encode()
+    except ValueError as error:
+        raise ValueError(
+            f"A metric or document value is not a finite number ({error}); leave out what was not measured (R-068)."
+        ) from error
+
+
+def _accepted(response: httpx.Response) -> httpx.Response:
+    if response.is_success:
+        return response
+    try:
+        answer = response.json()
+        sentence, problems = str(answer["error"]), [_sentence(problem) for problem in answer.get("problems") or ()]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        sentence, problems = f"The Exchange answered HTTP {response.status_code} without saying why.", []
+    raise ExchangeRefused(" ".join([sentence, *problems]), status=response.status_code, problems=problems)
+
+
+def _sentence(problem: str | Mapping[str, str]) -> str:
+    """A problem as a sentence, whether it comes as text or in its parts (`documents.gates.Problem`)."""
+    if isinstance(problem, str):
+        return problem
+    parts = {"rule": "", "path": "", "expected": "?", "found": "?", "action": "", **problem}
+    return "{rule} {path}: expected {expected}, found {found}. {action}".format(**parts).strip()
