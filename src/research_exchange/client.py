@@ -113,7 +113,8 @@ class _Connection:
             waited = time.monotonic() - started
             if waited + pause > self.patience:
                 raise ExchangeUnreachable(
-                    f"No Exchange answers at {self.url} ({trouble}; asked for {waited:.0f} s). Start one with `rx serve`."
+                    f"No Exchange answers at {self.url} ({trouble}; asked for {waited:.0f} s). "
+                    "Start one with `rx serve`."
                 )
             if pause == FIRST_PAUSE_SECONDS:
                 log.warning("The Exchange at %s does not answer (%s); asking again.", self.url, trouble)
