@@ -1,0 +1,39 @@
+"""Where the Exchange keeps what it was told: a database of append-only rows, and a folder of evidence bytes by content.
+
+`Store` opens both and hands out transactions: a `Reader` sees one consistent moment, a `Writer` adds rows and never
+changes one. The tables come from the packaged Alembic migrations, which `Store.open` brings up to date.
+"""
+
+from research_exchange.store.blobs import BlobStore
+from research_exchange.store.identifiers import Clock, Identifiers, RandomIdentifiers, utc_now
+from research_exchange.store.records import (
+    EvidenceRecord,
+    LaunchMode,
+    OutcomeRecord,
+    RefusalRecord,
+    RunRecord,
+    SessionEnd,
+    SessionRecord,
+    SpecRecord,
+)
+from research_exchange.store.store import Store
+from research_exchange.store.transactions import Reader, Writer
+
+__all__ = [
+    "BlobStore",
+    "Clock",
+    "EvidenceRecord",
+    "Identifiers",
+    "LaunchMode",
+    "OutcomeRecord",
+    "RandomIdentifiers",
+    "Reader",
+    "RefusalRecord",
+    "RunRecord",
+    "SessionEnd",
+    "SessionRecord",
+    "SpecRecord",
+    "Store",
+    "Writer",
+    "utc_now",
+]

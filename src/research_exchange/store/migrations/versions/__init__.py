@@ -1,0 +1,1 @@
+"""One module per step of the schema, in the order of their numbers."""

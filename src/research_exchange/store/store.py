@@ -1,0 +1,46 @@
+"""The store as a whole: a data folder with a database and evidence bytes in it."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from research_exchange.store.blobs import BlobStore
+from research_exchange.store.database import Database
+from research_exchange.store.transactions import Reader, Writer
+
+DATABASE_FILE = "exchange.sqlite3"
+BLOB_FOLDER = "blobs"
+
+
+class Store:
+    """A database and its blobs, opened together. Safe to use from several threads and processes at once."""
+
+    def __init__(self, database: Database, blobs: BlobStore) -> None:
+        self._database = database
+        self.blobs = blobs
+
+    @classmethod
+    def open(cls, data: Path, database_url: str | None = None) -> "Store":
+        """Open the data folder, make it when it is new, and bring an older schema up to date.
+
+        Args:
+            data: The folder; readable by its owner alone when this makes it.
+            database_url: An SQLAlchemy URL, where the database shall not be `<data>/exchange.sqlite3`.
+        """
+        data.mkdir(parents=True, exist_ok=True, mode=0o700)
+        database = Database(database_url or f"sqlite:///{data.resolve() / DATABASE_FILE}")
+        return cls(database, BlobStore(data / BLOB_FOLDER))
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        with self._database.reading() as connection:
+            yield Reader(connection)
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Commits when the block ends well; an exception leaves nothing of it behind."""
+        with self._database.writing() as connection:
+            yield Writer(connection)
+
+    def close(self) -> None:
+        self._database.close()
