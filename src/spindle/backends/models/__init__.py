@@ -1,0 +1,23 @@
+"""Model directories: which ones Spindle can serve, the one it pulls itself, and where clients find their tokenizers.
+
+Models live in a cache folder of the Hugging Face layout, Spindle's own. A client that sets `HF_HUB_CACHE` to it finds
+the tokenizer of each served model by name within seconds, without a network. Nothing here imports torch until a
+pulled model has to be converted.
+"""
+
+from spindle.backends.models.cache import cache_directory, installed, register_local
+from spindle.backends.models.directory import SUPPORTED_ARCHITECTURES, InstalledModel, ModelError, inspect
+from spindle.backends.models.pull import DEFAULT_MODEL, Progress, pull
+
+__all__ = [
+    "DEFAULT_MODEL",
+    "SUPPORTED_ARCHITECTURES",
+    "InstalledModel",
+    "ModelError",
+    "Progress",
+    "cache_directory",
+    "inspect",
+    "installed",
+    "pull",
+    "register_local",
+]
