@@ -47,7 +47,7 @@ browser:
 	  echo "No Chromium here: the page tests will say that they skip."
 
 proto: $(INSTALLED)  ## compile Spindle's protobuf schema again
-	@$(BIN)/python -m grpc_tools.protoc -I src --python_out=src --mypy_out=src src/spindle/wire/schema.proto
+	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I src --python_out=src --mypy_out=src src/spindle/wire/schema.proto
 
 clean:  ## remove .venv and caches
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage

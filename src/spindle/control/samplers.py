@@ -1,0 +1,180 @@
+"""Sampling sessions: a base model, a named snapshot, or an ephemeral one that lives as long as its session."""
+
+import shutil
+import time
+import uuid
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from spindle.backends.contract import Array, BaseModel, SampleRequest, SampleResult, SamplingParams, UserError
+from spindle.control.catalogue import Catalogue
+from spindle.control.errors import NotFoundError
+from spindle.control.lost import Lost, session_of
+from spindle.control.paths import CheckpointPath, Kind
+from spindle.control.promises import Promise, PromiseBook
+from spindle.control.sessions import Sessions
+from spindle.engine import Engine
+
+KEEP_SNAPSHOTS = 32
+IDLE_SNAPSHOT = 3600.0
+"""An ephemeral snapshot goes when it was idle for this many seconds and its run has `KEEP_SNAPSHOTS` newer ones."""
+
+
+@dataclass
+class Sampler:
+    """A sampling session."""
+
+    sampler_id: str
+    session_id: str
+    base_model: str
+    adapter: Path | None = None
+    model_path: str | None = None
+    ephemeral_of: str | None = None
+    """The training run that an ephemeral snapshot was taken from."""
+    last_used: float = 0.0
+    clients: int = 1
+    """Clients that sample from it; a clone asks for its number by joining."""
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What a client asks to sample; the sampling session adds the model."""
+
+    tokens: Array
+    """int64 [P]"""
+    num_samples: int
+    params: SamplingParams
+    prompt_logprobs: bool = False
+
+
+@dataclass
+class Samplers:
+    """All sampling sessions of this process."""
+
+    engine: Engine
+    catalogue: Catalogue
+    sessions: Sessions
+    promises: PromiseBook
+    lost: Lost
+    base_models: Sequence[BaseModel]
+    ephemeral: Path
+    """Folder of ephemeral snapshots; emptied at start."""
+    clock: Callable[[], float] = time.monotonic
+    _samplers: dict[str, Sampler] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        shutil.rmtree(self.ephemeral, ignore_errors=True)
+        self.ephemeral.mkdir(parents=True)
+
+    # ---- opening and finding
+
+    def create(self, session_id: str, number: int, base_model: str | None, model_path: str | None) -> Sampler:
+        """Open a sampling session on a base model or a named snapshot; a repeated number gives the same one."""
+        self.sessions.touch(session_id)
+        sampler_id = f"{session_id}:sample:{number}"
+        if sampler_id in self._samplers:
+            return self._samplers[sampler_id]
+        if model_path is None:
+            if base_model is None:
+                raise UserError("A sampling session needs base_model or model_path; neither was given.")
+            sampler = Sampler(sampler_id, session_id, self._served(base_model))
+        else:
+            sampler = self._from_snapshot(sampler_id, session_id, model_path, base_model)
+        return self._keep(sampler)
+
+    def stage(self) -> Path:
+        """An empty directory for an ephemeral snapshot."""
+        directory = self.ephemeral / uuid.uuid4().hex
+        directory.mkdir()
+        return directory
+
+    def open_ephemeral(self, model_id: str, number: int, base_model: str, directory: Path) -> Sampler:
+        """Open a sampling session on a snapshot just written."""
+        session_id = session_of(model_id)
+        sampler_id = f"{session_id}:sample:{number}"
+        return self._keep(Sampler(sampler_id, session_id, base_model, directory, ephemeral_of=model_id))
+
+    def get(self, sampler_id: str) -> Sampler:
+        sampler = self._samplers.get(sampler_id)
+        if sampler is None:
+            raise NotFoundError(str(self.lost.sampler(sampler_id)))
+        return sampler
+
+    def join(self, sampler_id: str) -> int:
+        """The number of a further client of the same sampling session."""
+        sampler = self.get(sampler_id)
+        number, sampler.clients = sampler.clients, sampler.clients + 1
+        return number
+
+    # ---- sampling
+
+    def sample(self, sampler_id: str, sequence_id: int, read: Callable[[], Prompt]) -> Promise:
+        """Queue one request; `read` may raise `UserError`, which fails the promise."""
+
+        def start() -> Future[SampleResult]:
+            sampler = self._samplers.get(sampler_id)
+            if sampler is None:
+                raise self.lost.sampler(sampler_id)
+            sampler.last_used = self.clock()
+            prompt = read()
+            return self.engine.sample(
+                SampleRequest(
+                    sampler.base_model,
+                    sampler.adapter,
+                    prompt.tokens,
+                    prompt.num_samples,
+                    prompt.params,
+                    prompt.prompt_logprobs,
+                )
+            )
+
+        return self.promises.make(f"{sampler_id}:{sequence_id}", session_of(sampler_id), start)
+
+    # ---- ending
+
+    def close_session(self, session_id: str) -> None:
+        """Forget a session's sampling sessions, and their ephemeral files."""
+        self._drop([sampler for sampler in self._samplers.values() if sampler.session_id == session_id])
+
+    def tidy(self) -> None:
+        """Drop ephemeral snapshots that many newer ones have replaced: a training loop makes one per step."""
+        now, newer, stale = self.clock(), Counter[str](), []
+        for sampler in reversed(self._samplers.values()):
+            if sampler.ephemeral_of is None:
+                continue
+            newer[sampler.ephemeral_of] += 1
+            if newer[sampler.ephemeral_of] > KEEP_SNAPSHOTS and now - sampler.last_used > IDLE_SNAPSHOT:
+                stale.append(sampler)
+        self._drop(stale)
+
+    def _drop(self, samplers: Sequence[Sampler]) -> None:
+        for sampler in samplers:
+            del self._samplers[sampler.sampler_id]
+            if sampler.ephemeral_of is not None and sampler.adapter is not None:
+                shutil.rmtree(sampler.adapter, ignore_errors=True)
+
+    def _keep(self, sampler: Sampler) -> Sampler:
+        sampler.last_used = self.clock()
+        self._samplers[sampler.sampler_id] = sampler
+        return sampler
+
+    def _served(self, base_model: str) -> str:
+        names = [model.name for model in self.base_models]
+        if base_model not in names:
+            raise NotFoundError(f"This server has no base model {base_model!r}; it serves {', '.join(names)}.")
+        return base_model
+
+    def _from_snapshot(self, sampler_id: str, session_id: str, model_path: str, base_model: str | None) -> Sampler:
+        path = CheckpointPath.parse(model_path)
+        if path.kind is not Kind.SAMPLER:
+            raise UserError(f"{path} is a training state; sample from one made by save_weights_for_sampler.")
+        checkpoint = self.catalogue.get(path)
+        if checkpoint is None:
+            raise NotFoundError(f"There is no checkpoint {path} on this server.")
+        if base_model is not None and base_model != checkpoint.base_model:
+            raise UserError(f"{path} was trained on {checkpoint.base_model}, not on {base_model}.")
+        base = self._served(checkpoint.base_model)
+        return Sampler(sampler_id, session_id, base, checkpoint.directory, model_path=str(path))

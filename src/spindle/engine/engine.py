@@ -1,0 +1,236 @@
+"""One compute thread that owns the backend, and takes turns between training and sampling.
+
+Callers hand in a command and get a `concurrent.futures.Future` at once. A future ends with the command's result, with
+the backend's `UserError`, or with whatever else went wrong; nothing that goes wrong stops the thread.
+"""
+
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+from spindle.backends.contract import Backend, ForwardBackward, SampleRequest, SampleResult, UserError
+from spindle.engine.commands import Command, Ticket, Work
+from spindle.engine.linger import PendingSample, SampleQueue
+from spindle.engine.ordering import OrderedQueue
+from spindle.engine.timing import Timing
+
+logger = logging.getLogger(__name__)
+
+Turn = Callable[[], None]
+
+
+class Engine:
+    """Runs commands of many models on one backend: per model in `seq_id` order, across models in fair turns."""
+
+    def __init__(
+        self, backend: Backend, timing: Timing | None = None, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._backend = backend
+        self._timing = timing or Timing()
+        self._clock = clock
+        self._wake = threading.Condition()
+        self._queues: dict[str, OrderedQueue[Ticket]] = {}
+        self._samples = SampleQueue(self._timing)
+        self._chores: deque[Turn] = deque()
+        self._sampled_last = False
+        self._stopping = False
+        self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spindle-persist")
+        self._thread = threading.Thread(target=self._run, name="spindle-compute", daemon=True)
+        self._thread.start()
+
+    def open(self, model_id: str, create: Work) -> Future[Any]:
+        """Start a model's queue; `create` is its command number 0."""
+        with self._wake:
+            if model_id in self._queues:
+                return _failed(UserError(f"Training run {model_id} exists already."))
+            self._queues[model_id] = OrderedQueue(clock_started=self._clock())
+        return self.submit(model_id, 0, create)
+
+    def submit(self, model_id: str, sequence_id: int, command: Command) -> Future[Any]:
+        """Queue a command of an open model. Commands run by ascending id; an id runs once."""
+        ticket = Ticket(command)
+        with self._wake:
+            queue = self._queues.get(model_id)
+            if queue is None:
+                return _failed(UserError(f"Training run {model_id} is not open on this server."))
+            if not queue.put(sequence_id, ticket, self._clock()):
+                return _failed(UserError(f"Request {sequence_id} of training run {model_id} was executed already."))
+            ticket.future.set_running_or_notify_cancel()  # from here on nobody can cancel it: order is a promise
+            self._wake.notify()
+        return ticket.future
+
+    def sample(self, request: SampleRequest) -> Future[SampleResult]:
+        """Queue a sampling request; it shares a batch with others that arrive about now."""
+        with self._wake:
+            future = self._samples.put(request, self._clock())
+            self._wake.notify()
+        return future
+
+    def close(self, model_id: str, reason: str) -> None:
+        """End a model: fail what is queued with `reason`, then free its memory. Unknown ids are fine."""
+        with self._wake:
+            queue = self._queues.pop(model_id, None)
+            if queue is None:
+                return
+            dropped = queue.skip()
+            self._chores.append(lambda: self._backend.unload_model(model_id))
+            self._wake.notify()
+        _fail_all((ticket.future for ticket in dropped), UserError(reason))
+
+    def fail_gaps(self) -> None:
+        """Fail what waits behind a request that never arrived, so that nobody waits for ever. Call it regularly."""
+        limit = self._timing.gap
+        with self._wake:
+            overdue = {key: queue for key, queue in self._queues.items() if queue.overdue(self._clock(), limit)}
+            gaps = [(model_id, queue.next_id, queue.skip()) for model_id, queue in overdue.items()]
+        for model_id, missing, dropped in gaps:
+            error = UserError(
+                f"Request {missing} of training run {model_id} did not arrive within {limit:g} s, so the "
+                f"{len(dropped)} request(s) behind it were not executed; later requests are. "
+                "Check the client's log for a rejected submit, or go on from the last checkpoint."
+            )
+            _fail_all((ticket.future for ticket in dropped), error)
+
+    def stop(self, grace: float | None = None) -> bool:
+        """Let the running command end and fail the rest. False when it runs on after `grace` seconds."""
+        with self._wake:
+            self._stopping = True
+            self._wake.notify()
+        self._thread.join(grace)
+        self._disk.shutdown(wait=True)
+        dropped = [ticket.future for queue in self._queues.values() for ticket in queue.skip()]
+        dropped += [pending.future for pending in self._samples.drain()]
+        _fail_all(dropped, UserError("Spindle is shutting down; continue from the last checkpoint when it is back."))
+        return not self._thread.is_alive()
+
+    # ---- the compute thread
+
+    def _run(self) -> None:
+        while (turn := self._next_turn()) is not None:
+            turn()
+
+    def _next_turn(self) -> Turn | None:
+        with self._wake:
+            while not self._stopping:
+                due = self._samples.due_in(self._clock())
+                may_sample = due == 0.0
+                if self._chores:
+                    return self._guarded(self._chores.popleft())
+                if may_sample and not self._sampled_last:
+                    return self._sampling_turn()
+                if (turn := self._training_turn()) is not None:
+                    return turn
+                if may_sample:
+                    return self._sampling_turn()
+                self._wake.wait(timeout=due)
+            return None
+
+    def _sampling_turn(self) -> Turn:
+        self._sampled_last = True
+        batch = self._samples.take()
+        return lambda: self._sample(batch)
+
+    def _training_turn(self) -> Turn | None:
+        """The gradient requests of every model that is ready for one, together; else one model's other work."""
+        ready = {model_id: ticket for model_id, queue in self._queues.items() if (ticket := queue.ready) is not None}
+        if not ready:
+            return None
+        self._sampled_last = False
+        first = next(iter(ready))
+        if isinstance(ready[first].command, ForwardBackward):
+            chosen = [model_id for model_id, ticket in ready.items() if isinstance(ticket.command, ForwardBackward)]
+        else:
+            chosen = [first]
+        taken = {model_id: self._take(model_id) for model_id in chosen}
+        return lambda: self._train(taken)
+
+    def _take(self, model_id: str) -> Ticket:
+        """Start a model's next command, and put the model last in line for the following turns."""
+        queue = self._queues.pop(model_id)
+        self._queues[model_id] = queue
+        return queue.take()
+
+    def _train(self, taken: dict[str, Ticket]) -> None:
+        first_model, first = next(iter(taken.items()))
+        if isinstance(first.command, Work):
+            self._work(first_model, first.command, first.future)
+            return
+        requests = [ticket.command for ticket in taken.values() if isinstance(ticket.command, ForwardBackward)]
+        self._settle([ticket.future for ticket in taken.values()], lambda: self._backend.forward_backward(requests))
+        for model_id in taken:
+            self._finish(model_id)
+
+    def _work(self, model_id: str, work: Work, future: Future[Any]) -> None:
+        if work.persist is None:
+            self._settle([future], lambda: [work.run(self._backend)])
+            self._finish(model_id)
+            return
+        persist = work.persist
+        try:
+            written = work.run(self._backend)
+        except Exception as error:
+            _fail(future, error)
+            self._finish(model_id)
+            return
+
+        def write() -> None:
+            self._settle([future], lambda: [persist(written)])
+            self._finish(model_id)
+
+        self._disk.submit(write)
+
+    def _finish(self, model_id: str) -> None:
+        with self._wake:
+            if (queue := self._queues.get(model_id)) is not None:
+                queue.finish(self._clock())
+            self._wake.notify()
+
+    def _sample(self, batch: Sequence[PendingSample]) -> None:
+        wanted = [pending for pending in batch if pending.future.set_running_or_notify_cancel()]
+        if wanted:
+            requests = [pending.request for pending in wanted]
+            self._settle([pending.future for pending in wanted], lambda: self._backend.sample(requests))
+
+    def _settle(self, futures: Sequence[Future[Any]], compute: Callable[[], Sequence[Any]]) -> None:
+        """Give each future its value of `compute()`; a `UserError` among them, or a failure of all, is an exception."""
+        try:
+            values = compute()
+        except Exception as error:
+            _fail_all(futures, error)
+            return
+        for future, value in zip(futures, values, strict=True):
+            if isinstance(value, UserError):
+                _fail(future, value)
+            else:
+                future.set_result(value)
+
+    def _guarded(self, chore: Turn) -> Turn:
+        def run() -> None:
+            try:
+                chore()
+            except Exception:
+                logger.exception("A chore of the engine failed")
+
+        return run
+
+
+def _failed(error: Exception) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_exception(error)
+    return future
+
+
+def _fail(future: Future[Any], error: Exception) -> None:
+    if not isinstance(error, UserError):
+        logger.error("A command failed", exc_info=error)
+    if not future.done():
+        future.set_exception(error)
+
+
+def _fail_all(futures: Iterable[Future[Any]], error: Exception) -> None:
+    for future in futures:
+        _fail(future, error)

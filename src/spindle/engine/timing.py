@@ -1,0 +1,17 @@
+"""How long the engine waits for what."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Durations in seconds."""
+
+    sample_quiet: float = 0.015
+    """A sampling batch starts once no request has arrived for this long ..."""
+    sample_linger: float = 0.1
+    """... or its first request has waited this long."""
+    sample_sequences: int = 128
+    """... or this many sequences are asked for; more go into the next batch."""
+    gap: float = 360.0
+    """A request id may stay missing this long: clients retry a submit for five minutes."""
