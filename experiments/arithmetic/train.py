@@ -1,0 +1,340 @@
+"""Teach a small language model to add, by reinforcement learning, and find out whether it really learned.
+
+The training is GRPO (Shao et al. 2024) through the stock `tinker` SDK: sample a group of answers to each problem,
+reward the right ones, and make those answers more likely that did better than the rest of their group. Compared are
+the trained adapter and the untrained one, on problems that training never saw.
+
+`rx run spec.json` starts this script with the addresses of its run and of a training service in its environment.
+Without a flag it does exactly what the spec says; what a flag changes is reported as a deviation from it.
+"""
+
+import argparse
+import random
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tinker
+from numpy.typing import NDArray
+from tinker.types import AdamParams, Datum, ModelInput, SampledSequence, SamplingParams, TensorData
+
+from research_exchange.client import Run
+from research_exchange.harness import (
+    Comparison,
+    Evaluator,
+    Item,
+    Progress,
+    code_revision,
+    effective_config,
+    jsonl,
+    largest_logprob_gap,
+    own_verdict,
+)
+
+PROMPT = "1+2=3\n7+8=15\n12+6=18\n{question}="
+"""Three solved problems show the form; the answer is the rest of the line."""
+ANSWER_TOKENS = 4
+STOP = "\n"
+HELD_OUT = 200
+
+
+def first_line(completion: str) -> str:
+    """The answer in a completion: everything up to the end of the line, exactly as it stands."""
+    return completion.split("\n", 1)[0]
+
+
+# --- The plan: what the spec says, and what the command line changes ---
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that defines the training."""
+
+    base_model: str
+    lora_rank: int
+    learning_rate: float
+    steps: int
+    groups_per_batch: int
+    group_size: int
+    reward: str
+    """exact_match; or, as a control, shuffled: the same rewards, dealt out among the answers of a step at random."""
+    seed: int
+
+    @classmethod
+    def of_spec(cls, spec: dict[str, Any]) -> "Plan":
+        trained = next(arm for arm in spec["arms"] if arm["name"] == "trained")
+        return cls(
+            base_model=spec["base_model"],
+            lora_rank=spec["lora_rank"],
+            learning_rate=spec["optimizer"]["lr"],
+            steps=spec["steps"],
+            groups_per_batch=trained["groups_per_batch"],
+            group_size=trained["group_size"],
+            reward=trained["reward"],
+            seed=trained["seed"],
+        )
+
+    def with_flags(self) -> "Plan":
+        """This plan with what the command line changes."""
+        parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+        parser.add_argument("--learning-rate", type=float, default=self.learning_rate)
+        parser.add_argument("--steps", type=int, default=self.steps)
+        parser.add_argument("--seed", type=int, default=self.seed)
+        parser.add_argument(
+            "--shuffle-rewards", dest="reward", action="store_const", const="shuffled", default=self.reward
+        )
+        return replace(self, **vars(parser.parse_args()))
+
+    def deviations_from(self, written: "Plan") -> list[dict[str, str]]:
+        """What differs from the plan as the spec writes it, in the words of R-075."""
+        names = {"reward": "objective"}
+        before, after = asdict(written), asdict(self)
+        return [
+            {
+                "field": names.get(name, name),
+                "original": str(before[name]),
+                "effective": str(after[name]),
+                "reason": "Asked for on the command line of train.py.",
+            }
+            for name in before
+            if before[name] != after[name]
+        ]
+
+
+# --- The problems ---
+
+
+def problems() -> list[Item]:
+    """All 1000 pairs a+b with a < 100 and b < 10, in a fixed random order; the first HELD_OUT are never trained on."""
+    pairs = [Item(f"{a}+{b}", f"{a}+{b}", str(a + b)) for a in range(100) for b in range(10)]
+    random.Random("addition").shuffle(pairs)
+    return pairs
+
+
+# --- One step of GRPO ---
+
+
+@dataclass(frozen=True)
+class Rollouts:
+    """The answers of one step, graded and ready to learn from."""
+
+    rewards: NDArray[np.float64]
+    """[problems, answers per problem], 1 for an exact match."""
+    data: list[Datum]
+    """The sequences that have an advantage; in a group rewarded all alike none has."""
+    tokens: int
+    """Of all prompts and answers."""
+    answer_tokens: int
+    """Of the answers in `data`, over which the loss is summed."""
+
+    @property
+    def mean_reward(self) -> float:
+        return float(self.rewards.mean())
+
+    @property
+    def share_with_signal(self) -> float:
+        """Share of problems whose answers were not rewarded all alike."""
+        return float((self.rewards.std(axis=1) > 0).mean())
+
+
+def sample(sampler: tinker.SamplingClient, tokenizer: Any, batch: list[Item], plan: Plan, step: int) -> Rollouts:
+    """A group of answers to each problem of the batch, with rewards and the advantages that follow from them."""
+    prompts = [tokenizer.encode(PROMPT.format(question=problem.question)) for problem in batch]
+    pending = [
+        sampler.sample(
+            ModelInput.from_ints(prompt),
+            num_samples=plan.group_size,
+            sampling_params=SamplingParams(
+                temperature=1.0,
+                max_tokens=ANSWER_TOKENS,
+                stop=[STOP],
+                seed=1_000_000 * plan.seed + 1_000 * step + number,
+            ),
+        )
+        for number, prompt in enumerate(prompts)
+    ]
+    groups = [list(future.result().sequences) for future in pending]
+
+    rewards = np.array(
+        [
+            [float(first_line(tokenizer.decode(answer.tokens)) == problem.reference) for answer in group]
+            for problem, group in zip(batch, groups, strict=True)
+        ]
+    )
+    if plan.reward == "shuffled":
+        rewards = np.random.default_rng([plan.seed, step]).permutation(rewards.ravel()).reshape(rewards.shape)
+    advantages = rewards - rewards.mean(axis=1, keepdims=True)
+
+    learned = [
+        (prompt, answer, advantage)
+        for prompt, group, row in zip(prompts, groups, advantages, strict=True)
+        for answer, advantage in zip(group, row, strict=True)
+        if advantage != 0
+    ]
+    return Rollouts(
+        rewards=rewards,
+        data=[datum(prompt, answer, advantage) for prompt, answer, advantage in learned],
+        tokens=sum(len(prompt) * len(group) for prompt, group in zip(prompts, groups, strict=True))
+        + sum(len(answer.tokens) for group in groups for answer in group),
+        answer_tokens=sum(len(answer.tokens) for _, answer, _ in learned),
+    )
+
+
+def datum(prompt: list[int], answer: SampledSequence, advantage: float) -> Datum:
+    """One sequence for `importance_sampling`: at each position the next token, and the worth of the answer's tokens."""
+    tokens = [*prompt, *answer.tokens]
+    nothing = [0.0] * (len(prompt) - 1)
+    worth = [advantage] * len(answer.tokens)
+    return Datum(
+        model_input=ModelInput.from_ints(tokens[:-1]),
+        loss_fn_inputs={
+            "target_tokens": TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
+            "logprobs": TensorData.from_numpy(np.array([*nothing, *(answer.logprobs or [])], dtype=np.float32)),
+            "advantages": TensorData.from_numpy(np.array([*nothing, *worth], dtype=np.float32)),
+        },
+    )
+
+
+@dataclass(frozen=True)
+class Update:
+    """What one optimizer step did."""
+
+    loss: float
+    """Mean over the answer tokens, before the step; 0 when there was nothing to learn from."""
+    logprob_gap: float
+    """See `largest_logprob_gap`."""
+    applied: dict[str, float]
+    """The service's own record of the step, such as its learning rate and gradient norm, where it keeps one."""
+
+
+def update(learner: tinker.TrainingClient, rollouts: Rollouts, plan: Plan) -> Update:
+    """One gradient of the `importance_sampling` loss and one step of AdamW; neither without anything to learn from."""
+    if not rollouts.data:
+        return Update(loss=0.0, logprob_gap=0.0, applied={})
+    gradient = learner.forward_backward(rollouts.data, loss_fn="importance_sampling")
+    step = learner.optim_step(AdamParams(learning_rate=plan.learning_rate))
+    output = gradient.result()
+    return Update(
+        loss=output.metrics["loss:sum"] / rollouts.answer_tokens,
+        logprob_gap=largest_logprob_gap(rollouts.data, output),
+        applied=dict(step.result().metrics or {}),
+    )
+
+
+# --- The whole experiment ---
+
+
+def new_learner(service: tinker.ServiceClient, plan: Plan) -> tinker.TrainingClient:
+    return service.create_lora_training_client(plan.base_model, rank=plan.lora_rank, seed=plan.seed).result()
+
+
+def pilot(service: tinker.ServiceClient, batch: list[Item], plan: Plan) -> dict[str, float | str]:
+    """One step in the regime of the full training, with an adapter that is then thrown away: what the gate judges."""
+    learner = new_learner(service, plan)
+    sampler = learner.save_weights_and_get_sampling_client().result()
+    rollouts = sample(sampler, learner.get_tokenizer(), batch, plan, step=0)
+    return {
+        "executed_base_model": str(learner.get_info().model_data.model_name),
+        "rollouts_per_problem": rollouts.rewards.shape[1],
+        "rollouts_per_step": rollouts.rewards.size,
+        "batch_mean_reward": rollouts.mean_reward,
+        "groups_with_signal": rollouts.share_with_signal,
+        "largest_logprob_gap": update(learner, rollouts, plan).logprob_gap,
+    }
+
+
+def train(learner: tinker.TrainingClient, problems: list[Item], plan: Plan, progress: Progress) -> None:
+    """`plan.steps` steps, each on problems not seen before."""
+    tokenizer = learner.get_tokenizer()
+    for step in range(1, plan.steps + 1):
+        batch, problems = problems[: plan.groups_per_batch], problems[plan.groups_per_batch :]
+        sampler = learner.save_weights_and_get_sampling_client().result()
+        rollouts = sample(sampler, tokenizer, batch, plan, step)
+        done = update(learner, rollouts, plan)
+        progress.step(
+            step,
+            tokens=rollouts.tokens,
+            reward=rollouts.mean_reward,
+            loss=done.loss,
+            groups_with_signal=rollouts.share_with_signal,
+            largest_logprob_gap=done.logprob_gap,
+            **{name: done.applied[name] for name in ("learning_rate", "grad_norm") if name in done.applied},
+        )
+
+
+def main() -> None:
+    run = Run.from_env()
+    spec = run.spec()
+    written = Plan.of_spec(spec)
+    plan = written.with_flags()
+    deviations = plan.deviations_from(written)
+    as_written = {
+        "deviations": deviations,
+        "original_hypothesis_tested": plan.reward == written.reward,
+        "tested_instead": "" if plan.reward == written.reward else "The same training with shuffled rewards.",
+    }
+    held_out, training = problems()[:HELD_OUT], problems()[HELD_OUT:]
+    evaluator = Evaluator(
+        metric="accuracy",
+        items=tuple(held_out),
+        prompt_template=PROMPT,
+        parser=first_line,
+        max_tokens=ANSWER_TOKENS,
+        stop=(STOP,),
+    )
+    comparison = Comparison(run, evaluator, arms=("trained", "untrained"))
+
+    with tinker.ServiceClient() as service:
+        learner = new_learner(service, plan)
+        tokenizer = learner.get_tokenizer()
+
+        run.update(summary=f"Scoring the untrained adapter on {HELD_OUT} held-out problems.", **as_written)
+        run.evidence("train.py", "script", Path(__file__))
+        run.evidence("code-revision.json", "code_revision", code_revision(Path(__file__)))
+        run.evidence(
+            "effective-config.json",
+            "effective_config",
+            effective_config(**asdict(plan), evaluator=evaluator.provenance, service=learner.get_info()),
+        )
+        comparison.freeze()
+        began = time.monotonic()
+        sampler = learner.save_weights_and_get_sampling_client().result()
+        comparison.add(evaluator.score(sampler, tokenizer, arm="untrained", seed=plan.seed))
+        seconds_per_evaluation = time.monotonic() - began
+
+        run.update(summary="Checking in a pilot step that there is something to learn from.")
+        pilot_batch, training = training[: plan.groups_per_batch], training[plan.groups_per_batch :]
+        run.update(activation_calibration={"values": pilot(service, pilot_batch, plan), "note": "One pilot step."})
+        gate = run.gate("activation_gate")
+        if not gate.may_go_on:
+            run.finish(
+                status="failed",
+                outcome_reason="insufficient_evidence",
+                summary=f"The activation gate stopped the run before training: {gate.reason}",
+                **as_written,
+            )
+            return
+
+        run.update(summary=f"Training for {plan.steps} steps of {plan.groups_per_batch} problems.")
+        random.Random(plan.seed).shuffle(training)
+        progress = Progress(run, steps=plan.steps, seconds_after=seconds_per_evaluation)
+        train(learner, training, plan, progress)
+        run.evidence("training.jsonl", "metrics", jsonl(progress.rows))
+
+        run.update(summary=f"Scoring the trained adapter on the same {HELD_OUT} problems.")
+        checkpoint = learner.save_weights_for_sampler("trained").result().path
+        sampler = service.create_sampling_client(model_path=checkpoint).result()
+        comparison.add(
+            evaluator.score(sampler, tokenizer, arm="trained", seed=plan.seed, checkpoint=checkpoint), step=plan.steps
+        )
+
+    decision = own_verdict(spec, comparison.conclude(), evaluator)
+    run.finish(
+        verdict=decision.verdict, outcome_reason=decision.outcome_reason, summary=comparison.summary(), **as_written
+    )
+
+
+if __name__ == "__main__":
+    main()

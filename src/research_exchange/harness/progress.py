@@ -1,0 +1,34 @@
+"""How far a training loop is, how fast it goes and when it will be done."""
+
+import time
+from typing import Any
+
+from research_exchange.client import Run
+
+
+class Progress:
+    """Reports each step as metrics of the run, which is what `rx run` and the run's page show live."""
+
+    def __init__(self, run: Run, *, steps: int, seconds_after: float = 0.0) -> None:
+        """`seconds_after`: what is still to do after the last step, such as an evaluation, as measured before."""
+        self._run = run
+        self._steps = steps
+        self._seconds_after = seconds_after
+        self._started = self._last = time.monotonic()
+        self.rows: list[dict[str, Any]] = []
+        """Every step's metrics, for the evidence."""
+
+    def step(self, step: int, *, tokens: int, **metrics: float) -> None:
+        """Report step `step`, counted from 1, that processed `tokens` tokens of prompt and completion."""
+        now = time.monotonic()
+        seconds_per_step = (now - self._started) / step
+        row = {
+            "step": step,
+            "steps": self._steps,
+            **metrics,
+            "tokens_per_second": tokens / max(now - self._last, 1e-9),
+            "seconds_left": seconds_per_step * (self._steps - step) + self._seconds_after,
+        }
+        self._last = now
+        self.rows.append(row)
+        self._run.metric(**row)

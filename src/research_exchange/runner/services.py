@@ -1,0 +1,219 @@
+"""The two services a run needs, found or started: the Exchange itself and a Tinker-compatible training service.
+
+A service started here is a child process. It says on its standard output, as `export NAME=value` lines, how to reach
+it; everything else it says is kept in a log file.
+"""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO
+
+import httpx
+
+from research_exchange.client import Exchange
+
+EXCHANGE_PORT = 8300
+EXCHANGE_START_SECONDS = 60.0
+TRAINING_START_SECONDS = 600.0
+"""Long, because a first start may have to download a model."""
+STOP_SECONDS = 15.0
+"""What a service gets to stop by itself before it is killed."""
+TRAINING_VARIABLES = ("TINKER_BASE_URL", "TINKER_API_KEY", "HF_HUB_CACHE")
+
+
+class ServiceError(Exception):
+    """A service that cannot be reached or started; the text is one sentence for a person."""
+
+
+@dataclass(frozen=True)
+class Service:
+    """A service that answers."""
+
+    url: str
+    variables: Mapping[str, str] = field(default_factory=dict, repr=False)
+    """What a script needs in its environment to use it; holds a key."""
+    child: "Child | None" = None
+    """The process behind it, when it was started here."""
+
+
+class Child:
+    """A service as a child process in its own group."""
+
+    def __init__(self, command: Sequence[str], *, announces: Sequence[str], log: Path) -> None:
+        """Start `command`, which is ready once it has exported every name in `announces`."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self.log = log
+        self._command = command
+        self._announces = frozenset(announces)
+        self._ready = threading.Event()
+        self.exported: dict[str, str] = {}
+        with log.open("ab") as errors:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                start_new_session=True,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._reader.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def exit_code(self) -> int | None:
+        """None while it runs; minus the signal's number when a signal ended it."""
+        return self._process.poll()
+
+    def wait_until_ready(self, seconds: float) -> None:
+        """Raises ServiceError when it ends before it is ready, or is not ready in time."""
+        deadline = time.monotonic() + seconds
+        while not self._ready.wait(0.1):
+            if self.exit_code is None and time.monotonic() < deadline:
+                continue
+            what = f"ended with exit code {self.exit_code}" if self.exit_code is not None else "is not ready"
+            raise ServiceError(
+                f"`{shlex.join(self._command)}` {what} after at most {seconds:.0f} s; the end of {self.log} says:\n"
+                + "".join(_tail(self.log))
+            )
+
+    def stop(self) -> None:
+        """Ask it to stop, and make it."""
+        if self.exit_code is None:
+            os.killpg(self.pid, signal.SIGTERM)
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                os.killpg(self.pid, signal.SIGKILL)
+                self._process.wait()
+        self._reader.join(STOP_SECONDS)
+
+    def _read(self, lines: IO[str]) -> None:
+        with lines:
+            for line in lines:
+                for word in shlex.split(line)[1:] if line.startswith("export ") else []:
+                    name, _, value = word.partition("=")
+                    self.exported[name] = value
+                if self._announces <= self.exported.keys():
+                    self._ready.set()
+
+
+@contextmanager
+def exchange_service(
+    data: Path, url: str | None = None, environment: Mapping[str, str] = os.environ
+) -> Iterator[Service]:
+    """The Exchange at `url`, else at RX_URL, else the one that serves `data`; one started here when there is none.
+
+    Raises:
+        ServiceError: an Exchange that was named does not answer, or none can be started.
+    """
+    named = url or environment.get("RX_URL")
+    if named:
+        if not Exchange(named).answers():
+            raise ServiceError(f"No Exchange answers at {named}; start one with `rx serve`, or leave the address out.")
+        yield Service(named)
+        return
+    running = _announced(data / "server.json")
+    if running:
+        yield Service(running)
+        return
+    command = [sys.executable, "-m", "research_exchange.cli", "serve", "--data", str(data), "--port", str(_port())]
+    with _started(command, announces=["RX_URL"], log=data / "logs" / "exchange.log") as child:
+        child.wait_until_ready(EXCHANGE_START_SECONDS)
+        yield Service(child.exported["RX_URL"], child=child)
+
+
+@contextmanager
+def training_service(data: Path, environment: Mapping[str, str] = os.environ) -> Iterator[Service]:
+    """The training service at TINKER_BASE_URL; without one, a Spindle started here.
+
+    Raises:
+        ServiceError: the service that was named does not answer, or none can be started.
+    """
+    named = environment.get("TINKER_BASE_URL")
+    if named:
+        if not training_answers(named):
+            raise ServiceError(
+                f"No training service answers at {named} (TINKER_BASE_URL); start it, or unset the variable."
+            )
+        yield Service(named, {name: environment[name] for name in TRAINING_VARIABLES if environment.get(name)})
+        return
+    spindle = shutil.which("spindle", path=_path_with_this_python(environment))
+    if spindle is None:
+        raise ServiceError(
+            "No `spindle` command here: pip install 'research-exchange[spindle]', or set TINKER_BASE_URL."
+        )
+    command = [spindle, "serve", "--port", "0"]
+    with _started(command, announces=TRAINING_VARIABLES, log=data / "logs" / "spindle.log") as child:
+        child.wait_until_ready(TRAINING_START_SECONDS)
+        variables = {name: child.exported[name] for name in TRAINING_VARIABLES}
+        yield Service(variables["TINKER_BASE_URL"], variables, child)
+
+
+def training_answers(url: str, *, timeout: float = 5.0) -> bool:
+    """Whether a training service is there at all; it may well be busy."""
+    try:
+        return httpx.get(f"{url.rstrip('/')}/api/v1/healthz", timeout=timeout).status_code < 500
+    except (httpx.HTTPError, httpx.InvalidURL):
+        return False
+
+
+def default_data(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where an Exchange keeps everything unless told otherwise."""
+    if environment.get("RX_DATA"):
+        return Path(environment["RX_DATA"])
+    share = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Path(share) / "research-exchange"
+
+
+@contextmanager
+def _started(command: Sequence[str], *, announces: Sequence[str], log: Path) -> Iterator[Child]:
+    child = Child(command, announces=announces, log=log)
+    try:
+        yield child
+    finally:
+        child.stop()
+
+
+def _announced(server_file: Path) -> str | None:
+    """The address in a running Exchange's server.json; a file left behind by a killed one leads nowhere."""
+    try:
+        url = str(json.loads(server_file.read_text())["url"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return url if Exchange(url).answers() else None
+
+
+def _port() -> int:
+    """The usual port, so that a page's address stays good; 0 (any free one) when it is taken."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", EXCHANGE_PORT))
+        except OSError:
+            return 0
+    return EXCHANGE_PORT
+
+
+def _path_with_this_python(environment: Mapping[str, str]) -> str:
+    return os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
+
+
+def _tail(log: Path, lines: int = 15) -> list[str]:
+    return log.read_text(errors="replace").splitlines(keepends=True)[-lines:]
