@@ -6,6 +6,8 @@ from enum import StrEnum
 
 from research_exchange.documents.json import JsonValue
 
+__all__ = ["Applicability", "Flag", "GateResult", "GateStatus", "Problem", "Provenance"]
+
 
 class Applicability(StrEnum):
     """Whether a spec asks for a check (R-086)."""
@@ -27,6 +29,7 @@ class GateStatus(StrEnum):
     """Missing, incomplete, or not something the Exchange can recompute yet."""
     NOT_APPLICABLE = "not_applicable"
     UNKNOWN = "unknown"
+    """It is not known whether the check applies."""
 
 
 class Provenance(StrEnum):
@@ -58,9 +61,24 @@ class Problem:
 
 
 @dataclass(frozen=True)
+class Flag:
+    """Something a reader of the run should notice; it stops nothing by itself."""
+
+    rule: str
+    update: int | None
+    """The sequence number of the update that raised it."""
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.rule}: {self.text}" if self.update is None else f"{self.rule} update {self.update}: {self.text}"
+
+
+@dataclass(frozen=True)
 class GateResult:
+    """One gate's answer, recomputed from stored inputs."""
+
     gate: str
-    """A name of `experiment_features.CHECKS`."""
+    """A name of `experiment_features.CHECKS`, or `decision`."""
     applicability: Applicability
     status: GateStatus
     reason: str
@@ -69,8 +87,5 @@ class GateResult:
     computed: Mapping[str, JsonValue] = field(default_factory=dict)
     provenance: Mapping[str, Provenance] = field(default_factory=dict)
     """For each key of `computed`."""
-
-    @property
-    def withholds(self) -> bool:
-        """Whether this gate stands in the way of a definitive verdict (R-210, R-212)."""
-        return self.applicability is not Applicability.NOT_APPLICABLE and self.status is not GateStatus.PASSED
+    conflict: bool = False
+    """The spec's features and its contract disagree about whether the check applies (R-086)."""

@@ -1,0 +1,66 @@
+"""Small questions about one JSON value, shared by every rule so that "number" means the same everywhere."""
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import TypeGuard
+
+from research_exchange.documents.json import INT_MAX, INT_MIN, JsonValue
+
+__all__ = ["as_list", "as_mapping", "is_number", "is_sha256", "is_text", "is_whole", "show", "show_names"]
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_LONGEST_SHOWN = 60
+
+
+def is_number(value: object) -> TypeGuard[int | float]:
+    """A finite JSON number; booleans and numeric strings are none (R-068)."""
+    if isinstance(value, float):
+        return math.isfinite(value)
+    return is_whole(value)
+
+
+def is_whole(value: object) -> TypeGuard[int]:
+    """A 64-bit integer; booleans are none."""
+    return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX
+
+
+def is_text(value: object) -> TypeGuard[str]:
+    """A string with something in it besides white space."""
+    return isinstance(value, str) and bool(value.strip())
+
+
+def is_sha256(value: object) -> TypeGuard[str]:
+    """64 lower-case hexadecimal digits."""
+    return isinstance(value, str) and _SHA256.fullmatch(value) is not None
+
+
+def as_mapping(value: object) -> Mapping[str, JsonValue]:
+    """The object itself, or an empty one where something else stands."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_list(value: object) -> Sequence[JsonValue]:
+    """The array itself, or an empty one where something else stands."""
+    return value if isinstance(value, (list, tuple)) else ()
+
+
+def show(value: object) -> str:
+    """A value as a reader of a problem sentence should see it: JSON, cut to one short piece."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, Mapping):
+        return "an empty object" if not value else f"an object of {len(value)} keys"
+    if isinstance(value, (list, tuple)):
+        return "an empty list" if not value else f"a list of {len(value)}"
+    if isinstance(value, int) and not INT_MIN <= value <= INT_MAX:
+        return "a whole number beyond 64 bits"
+    text = json.dumps(value[:_LONGEST_SHOWN] if isinstance(value, str) else value, ensure_ascii=False, default=repr)
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
+
+
+def show_names(names: Sequence[str], limit: int = 5) -> str:
+    """`"a", "b" and 3 more`."""
+    shown = ", ".join(show(name) for name in names[:limit])
+    return shown if len(names) <= limit else f"{shown} and {len(names) - limit} more"
