@@ -4,8 +4,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from research_exchange.documents.json import JsonValue
-
 
 class LaunchMode(StrEnum):
     """Why a run was started (R-005)."""
@@ -73,7 +71,7 @@ class RefusalRecord:
     """A file that was refused. Its bytes are not kept (R-169); why it was refused is."""
 
     name: str
-    problems: tuple[JsonValue, ...]
+    problems: tuple[str, ...]
     update: int | None
     received_at: datetime
 

@@ -7,7 +7,6 @@ from hashlib import sha256 as hash_sha256
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, func, insert, select
 
-from research_exchange.documents.json import JsonValue
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.store import tables
 from research_exchange.store.records import (
@@ -86,6 +85,9 @@ class Reader:
             RefusalRecord(row.name, tuple(json.loads(row.problems)), row.update_sequence, row.received_at)
             for row in self._connection.execute(query)
         ]
+
+    def count_refusals(self, run_id: str) -> int:
+        return self._last(tables.refusals.c.number, run_id)
 
     def sessions(self, run_id: str) -> list[SessionRecord]:
         """In the order in which they started."""
@@ -176,9 +178,7 @@ class Writer(Reader):
             received_at=file.received_at,
         )
 
-    def add_refusal(
-        self, run_id: str, name: str, problems: Sequence[JsonValue], update: int | None, at: datetime
-    ) -> None:
+    def add_refusal(self, run_id: str, name: str, problems: Sequence[str], update: int | None, at: datetime) -> None:
         self._add(
             tables.refusals,
             run_id=run_id,

@@ -1,0 +1,53 @@
+"""The API as an ASGI application over one data folder."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from pathlib import Path
+
+from fastapi import FastAPI
+
+from research_exchange.server.access import admin_token
+from research_exchange.server.errors import add_error_handlers
+from research_exchange.server.exchange import Exchange
+from research_exchange.server.headers import ProtectiveHeaders
+from research_exchange.server.routes import api, health
+from research_exchange.store import Clock, Identifiers, RandomIdentifiers, Store, utc_now
+
+
+def create_api(
+    data: Path, *, database_url: str | None = None, clock: Clock = utc_now, ids: Identifiers | None = None
+) -> FastAPI:
+    """Open the data folder and build the API over it; its lifespan closes the folder again.
+
+    Args:
+        data: Where the database, the evidence and the administrator's token live.
+        database_url: An SQLAlchemy URL, where the database shall not be in the folder.
+        clock: Gives receipt times.
+        ids: Gives fresh names and tokens.
+    """
+    store = Store.open(data, database_url)
+    exchange = Exchange(store, clock, ids or RandomIdentifiers())
+    exchange.recording.settle_all()
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        store.close()
+
+    app = FastAPI(
+        title="Research Exchange",
+        version=version("research-exchange"),
+        lifespan=lifespan,
+        openapi_url="/api/openapi.json",
+        # The bundled API browsers load their scripts from elsewhere.
+        docs_url=None,
+        redoc_url=None,
+    )
+    app.state.exchange = exchange
+    app.state.admin_token = admin_token(data)
+    app.add_middleware(ProtectiveHeaders)
+    add_error_handlers(app)
+    app.include_router(health)
+    app.include_router(api)
+    return app

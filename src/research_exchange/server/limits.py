@@ -1,0 +1,58 @@
+"""How much a request may carry (R-240, R-163), and reading a body under such a cap."""
+
+from typing import TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+
+from research_exchange.server.errors import ApiError
+
+MIB = 1024 * 1024
+MAX_UPDATE_BYTES = 48 * MIB
+"""R-240."""
+MAX_SPEC_BYTES = 4 * MIB
+MAX_CONTROL_BYTES = 64 * 1024
+"""For the small documents that start runs and end sessions."""
+MAX_PAGE = 200
+"""Most rows of one listing."""
+
+_DISCARDED_BYTES = 64 * MIB
+"""How much of an oversized body is read and dropped, so that its sender gets to read the refusal."""
+
+Form = TypeVar("Form", bound=BaseModel)
+
+
+async def read_body(request: Request, limit: int) -> bytes:
+    """The body, never holding more than `limit` bytes of it.
+
+    Raises:
+        ApiError: 413 when there is more.
+    """
+    received = bytearray()
+    total = 0
+    async for chunk in request.stream():
+        total += len(chunk)
+        if total <= limit:
+            received += chunk
+        elif total > limit + _DISCARDED_BYTES:
+            break
+        else:
+            received.clear()
+    if total > limit:
+        raise ApiError(413, f"This request may carry {limit:,} bytes at most; send less, or send it in parts.")
+    return bytes(received)
+
+
+async def read_control(request: Request, form: type[Form]) -> Form:
+    """A small JSON body of a fixed form.
+
+    Raises:
+        ApiError: 422 when it has another form.
+    """
+    raw = await read_body(request, MAX_CONTROL_BYTES)
+    try:
+        return form.model_validate_json(raw)
+    except ValidationError as error:
+        problems = [f"{'.'.join(map(str, found['loc'])) or 'body'}: {found['msg']}" for found in error.errors()]
+        fields = ", ".join(form.model_fields)
+        raise ApiError(422, f"The body must be a JSON object with the fields {fields}.", problems) from None

@@ -1,0 +1,104 @@
+"""An Exchange as a process: bind, say where, serve, and leave nothing behind on a clean stop."""
+
+import json
+import os
+import signal
+import socket
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from fastapi import FastAPI
+
+from research_exchange.server.access import write_private
+
+DEFAULT_HOST = "127.0.0.1"
+DEFAULT_PORT = 8300
+SERVER_FILE = "server.json"
+
+
+class CannotServe(Exception):
+    """Why the server did not start, as one sentence."""
+
+
+def default_data_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """`$RX_DATA`, else `research-exchange` in the user's data folder."""
+    if given := environment.get("RX_DATA"):
+        return Path(given)
+    home = environment.get("XDG_DATA_HOME")
+    return (Path(home) if home else Path.home() / ".local" / "share") / "research-exchange"
+
+
+def serve_app(app: FastAPI, data: Path, host: str, port: int) -> None:
+    """Serve `app` until SIGINT or SIGTERM.
+
+    When it answers, it says so on stdout with a line for a shell, `export RX_URL=http://…`, and in
+    `<data>/server.json`, which a clean stop removes.
+
+    Raises:
+        CannotServe: The address is taken or not this machine's.
+    """
+    with _bind(host, port) as listener:
+        bound_port = listener.getsockname()[1]
+        shown_host = f"[{host}]" if ":" in host else host
+        server = _AnnouncingServer(app, f"http://{shown_host}:{bound_port}", data / SERVER_FILE)
+        with _signals_end_quietly():
+            server.run(sockets=[listener])
+
+
+class _AnnouncingServer(uvicorn.Server):
+    """Announces itself once it answers, and takes the announcement back when it stops."""
+
+    def __init__(self, app: FastAPI, url: str, server_file: Path) -> None:
+        super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5, server_header=False))
+        self._url = url
+        self._server_file = server_file
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        if self.should_exit:
+            return
+        write_private(self._server_file, json.dumps({"url": self._url, "pid": os.getpid()}) + "\n")
+        print(f"export RX_URL={self._url}", flush=True)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        if _pid_in(self._server_file) == os.getpid():
+            self._server_file.unlink()
+        await super().shutdown(sockets)
+
+
+@contextmanager
+def _signals_end_quietly() -> Iterator[None]:
+    """uvicorn stops on a signal and then raises it once more; here having stopped is enough."""
+    before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _pid_in(server_file: Path) -> int | None:
+    """Whose announcement the file is; another server may have taken the folder over."""
+    try:
+        announced = json.loads(server_file.read_text())
+    except (OSError, ValueError):
+        return None
+    pid = announced.get("pid") if isinstance(announced, dict) else None
+    return pid if isinstance(pid, int) else None
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family)
+    # A server that was killed leaves connections behind that would block the port for a minute.
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        raise CannotServe(
+            f"Cannot serve at {host}:{port}: {error.strerror}. Choose --host and --port; port 0 is any free one."
+        ) from error
+    return listener

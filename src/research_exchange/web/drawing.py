@@ -1,0 +1,84 @@
+"""Geometry of the two small figures on a run's page: an interval against its margin, and a metric's history.
+
+Pure arithmetic on numbers; the templates turn it into inline SVG.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 640.0
+"""Of the interval figure, in SVG units."""
+CURVE_WIDTH, CURVE_HEIGHT = 150.0, 32.0
+
+_INSET = 24.0
+_CURVE_INSET = 3.0
+_NARROWEST, _WIDEST = 1e-9, 1e12
+
+
+@dataclass(frozen=True)
+class Tick:
+    x: float
+    label: str
+
+
+@dataclass(frozen=True)
+class IntervalFigure:
+    """Horizontal positions, in units of the figure's width, of an effect and its interval on a shared axis."""
+
+    width: float
+    effect: float
+    lower: float
+    upper: float
+    margin: float
+    zero: float
+    ticks: tuple[Tick, ...]
+
+
+def interval_figure(effect: float, lower: float, upper: float, margin: float) -> IntervalFigure | None:
+    """Place an interval, its point estimate and the margin on one axis with room for all of them and for zero.
+
+    None where they lie too close together or too far apart for a drawing to say anything.
+    """
+    marks = (effect, lower, upper, margin, 0.0)
+    span = max(marks) - min(marks)
+    if not _NARROWEST < span < _WIDEST:
+        return None
+    step = _round_step(span)
+    start, stop = math.floor(min(marks) / step), math.ceil(max(marks) / step)
+
+    def place(value: float) -> float:
+        return round(_INSET + (value / step - start) / (stop - start) * (WIDTH - 2 * _INSET), 2)
+
+    ticks = tuple(Tick(place(n * step), _label(n * step, step)) for n in range(start, stop + 1))
+    return IntervalFigure(WIDTH, place(effect), place(lower), place(upper), place(margin), place(0.0), ticks)
+
+
+def curve_points(values: Sequence[float]) -> str:
+    """An SVG `points` list for a history drawn left to right, lowest value at the bottom; empty for fewer than two."""
+    if len(values) < 2:
+        return ""
+    # Halves of the largest: the difference of two doubles need not be a double.
+    largest = max(map(abs, values)) or 1.0
+    scaled = [value / largest / 2 for value in values]
+    low, spread = min(scaled), max(scaled) - min(scaled)
+
+    def point(index: int, value: float) -> str:
+        x = _CURVE_INSET + index / (len(values) - 1) * (CURVE_WIDTH - 2 * _CURVE_INSET)
+        share = (value - low) / spread if spread else 0.5
+        return f"{x:.1f},{CURVE_HEIGHT - _CURVE_INSET - share * (CURVE_HEIGHT - 2 * _CURVE_INSET):.1f}"
+
+    return " ".join(point(index, value) for index, value in enumerate(scaled))
+
+
+def _round_step(span: float) -> float:
+    """A step of 1, 2 or 5 times a power of ten that cuts `span` into five to eight pieces."""
+    rough = span / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1.0, 2.0, 5.0, 10.0) if factor * power >= rough)
+
+
+def _label(value: float, step: float) -> str:
+    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    text = f"{value:.{digits}f}"
+    return text.replace("-", "−") if float(text) != 0 else f"{0:.{digits}f}"
