@@ -1,0 +1,218 @@
+"""`rx`: serve an Exchange, run a spec, and read what became of it.
+
+Exit codes: 0 it is well, 1 it was checked and is not (a verdict withheld, a run unfinished), 2 it was asked wrongly,
+3 it could not be checked (no Exchange, no training service).
+"""
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from research_exchange.client import Exchange
+    from research_exchange.runner import Service
+    from research_exchange.runner.spec_file import SpecFile
+
+WELL, NOT_WELL, USAGE, NOT_CHECKED = 0, 1, 2, 3
+
+app = typer.Typer(
+    help="Research Exchange: from an experiment's spec to a verdict recomputed from its evidence.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)
+
+Data = Annotated[
+    Path | None,
+    typer.Option(help="The Exchange's data folder; by default $RX_DATA, else ~/.local/share/research-exchange."),
+]
+Address = Annotated[
+    str | None,
+    typer.Option("--exchange", help="The address of a running Exchange; by default $RX_URL, else the data folder's."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_ and 10 hexadecimal digits.")]
+
+
+@app.command()
+def serve(
+    data: Data = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")] = 8300,
+) -> None:
+    """Serve the Exchange: its pages and its API."""
+    from research_exchange.server import serve as serve_exchange
+
+    serve_exchange(_folder(data), host, port)
+
+
+@app.command()
+def run(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec; its folder holds what its command needs.")],
+    data: Data = None,
+    exchange: Address = None,
+    as_json: AsJson = False,
+) -> None:
+    """Run a spec on this machine, and see the verdict that the Exchange recomputes.
+
+    An Exchange and a training service (TINKER_BASE_URL) that do not run yet are started, and stopped at the end.
+    """
+    from research_exchange.runner import exchange_service, training_service
+    from research_exchange.runner.spec_file import SpecFile
+
+    folder = _folder(data)
+    spec_file = SpecFile.read(spec)
+    with exchange_service(folder, exchange) as service, training_service(folder) as training:
+        judgment = _execute(spec_file, _connect(service.url, folder), training, folder, as_json)
+        if service.child is not None and not as_json:
+            _keep_serving(service.url)
+    raise typer.Exit(_exit_code(judgment))
+
+
+@app.command()
+def runs(data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+    """List the newest runs."""
+    from research_exchange.terminal import runs_table
+
+    with _exchange(data, exchange) as connected:
+        listed = connected.runs()
+    _print(listed, runs_table, as_json)
+
+
+@app.command()
+def show(run_id: RunId, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+    """Show a run: its outcome on record, its arms, its gates and its evidence."""
+    from research_exchange.terminal import run_report
+
+    with _exchange(data, exchange) as connected:
+        record = connected.run(run_id).record()
+    _print(record, run_report, as_json)
+
+
+@app.command()
+def judge(run_id: RunId, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+    """Recompute a run's judgment from its evidence as it is now, and put it on record."""
+    from research_exchange.terminal import judgment_report
+
+    with _exchange(data, exchange) as connected:
+        judgment = connected.run(run_id).record_judgment()
+    _print(judgment, judgment_report, as_json)
+    raise typer.Exit(_exit_code(judgment))
+
+
+def main() -> None:
+    """The command: a refusal or a failure is one sentence on standard error, never a traceback."""
+    from research_exchange.client import ExchangeRefused, ExchangeUnreachable
+    from research_exchange.documents.json import DocumentError
+    from research_exchange.runner import ServiceError
+    from research_exchange.runner.script import FolderTooLarge
+    from research_exchange.runner.spec_file import SpecFileError
+
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        app()
+    except (ServiceError, ExchangeUnreachable) as trouble:
+        _fail(trouble, NOT_CHECKED)
+    except DocumentError as trouble:
+        _fail(trouble, NOT_WELL)
+    except (ExchangeRefused, SpecFileError, FolderTooLarge) as trouble:
+        _fail(trouble, USAGE)
+
+
+def _fail(trouble: Exception, code: int) -> None:
+    print(f"rx: {trouble}", file=sys.stderr)
+    sys.exit(code)
+
+
+def _folder(data: Path | None) -> Path:
+    from research_exchange.runner.services import default_data
+
+    return data or default_data()
+
+
+@contextmanager
+def _exchange(data: Path | None, url: str | None) -> Iterator["Exchange"]:
+    """The Exchange to read from; one of the data folder's own, for as long as it takes, when none is running."""
+    from research_exchange.runner import exchange_service
+
+    folder = _folder(data)
+    with exchange_service(folder, url) as service:
+        yield _connect(service.url, folder)
+
+
+def _connect(url: str, folder: Path) -> "Exchange":
+    """With the admin token of whoever runs this: RX_ADMIN_TOKEN, else the data folder's."""
+    from research_exchange.client import Exchange
+
+    kept = folder / "admin-token"
+    token = os.environ.get("RX_ADMIN_TOKEN") or (kept.read_text().strip() if kept.exists() else None)
+    return Exchange(url, token)
+
+
+def _execute(
+    spec_file: "SpecFile", exchange: "Exchange", training: "Service", folder: Path, as_json: bool
+) -> Mapping[str, Any]:
+    """Register, run, watch and show; returns the judgment on record."""
+    from rich.console import Console
+
+    from research_exchange.client import Exchange
+    from research_exchange.runner import LocalRun
+    from research_exchange.runner.follower import Follower
+    from research_exchange.terminal import live_view, verdict_panel
+
+    console = Console(stderr=as_json)
+    new_run = exchange.create_run(exchange.register(spec_file.spec.raw))
+    console.print(f"Running [bold]{spec_file.spec.title}[/] as {new_run.id}", highlight=False)
+    console.print(f"Its page: {new_run.page}", highlight=False)
+    local = LocalRun(
+        run=new_run,
+        spec_folder=spec_file.folder,
+        command=spec_file.command,
+        training=training,
+        work=folder / "work" / new_run.id,
+        wall_seconds=spec_file.wall_seconds,
+    )
+    follower = Follower(Exchange(exchange.url, patience=0), new_run.id)
+    with live_view(console) as view:
+        ended = local.execute(lambda: [view.show(update) for update in follower.new_updates()] and None)
+    record = new_run.record()
+    if as_json:
+        print(json.dumps(record, indent=2))
+    else:
+        console.print(verdict_panel(record, page=new_run.page, ended=ended.reason, log=local.log))
+    judgment: Mapping[str, Any] = record["recorded"]
+    return judgment
+
+
+def _keep_serving(url: str) -> None:
+    """With somebody at the terminal, leave the page open until they have seen it."""
+    if sys.stdin.isatty():
+        typer.echo(f"The Exchange keeps serving {url}; press Ctrl-C to stop it.")
+        try:
+            signal.pause()
+        except KeyboardInterrupt:
+            typer.echo("")
+    typer.echo("The page opens again with `rx serve`.")
+
+
+def _exit_code(judgment: Mapping[str, Any]) -> int:
+    return NOT_WELL if judgment["withheld"] else WELL
+
+
+def _print(document: Any, table: Any, as_json: bool) -> None:
+    from rich.console import Console
+
+    if as_json:
+        print(json.dumps(document, indent=2))
+    else:
+        Console().print(table(document))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""A spec on this machine's disk, with what the local runner needs from it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from research_exchange.documents.spec import Spec
+
+DEFAULT_WALL_MINUTES = 60.0
+"""For a spec whose budget names no `max_wall_minutes`."""
+
+
+class SpecFileError(Exception):
+    """A spec that cannot be run here; the text is one sentence for a person."""
+
+
+@dataclass(frozen=True)
+class SpecFile:
+    """A spec and the folder that holds its scripts."""
+
+    path: Path
+    spec: Spec
+
+    @classmethod
+    def read(cls, path: Path) -> "SpecFile":
+        """Raises SpecFileError when there is no such file or nothing in it to run, DocumentError when it is no spec."""
+        try:
+            spec = Spec.parse(path.read_bytes())
+        except OSError as error:
+            raise SpecFileError(f"{path} cannot be read: {error.strerror}. Name the spec's JSON file.") from error
+        command = spec.value.get("command")
+        if not isinstance(command, str) or not command.strip():
+            raise SpecFileError(f'{path} has no command to run; add "command", for example "python train.py".')
+        return cls(path, spec)
+
+    @property
+    def folder(self) -> Path:
+        return self.path.resolve().parent
+
+    @property
+    def command(self) -> str:
+        """A line for the shell, to be run in a copy of `folder`."""
+        return str(self.spec.value["command"])
+
+    @property
+    def wall_seconds(self) -> float:
+        """How long the command may take."""
+        minutes = self.spec.section("budget").get("max_wall_minutes")
+        return 60.0 * (minutes if isinstance(minutes, int | float) and minutes > 0 else DEFAULT_WALL_MINUTES)

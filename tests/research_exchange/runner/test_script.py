@@ -1,0 +1,114 @@
+"""A script in its own folder, environment and process group."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from research_exchange.client import Run
+from research_exchange.runner import script as script_module
+from research_exchange.runner.environment import patch_of, revision_of, script_environment
+from research_exchange.runner.script import FolderTooLarge, Script, copy_folder
+
+ENVIRONMENT = {"PATH": os.environ["PATH"]}
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def wait_for(path: Path) -> str:
+    deadline = time.monotonic() + 20
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert time.monotonic() < deadline, f"{path} did not appear"
+        time.sleep(0.02)
+    return path.read_text()
+
+
+def test_both_outputs_are_in_the_log_and_the_exit_code_is_told(tmp_path: Path) -> None:
+    with Script("echo out; echo err >&2; exit 7", tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+        assert script.wait(20) == 7
+    assert (tmp_path / "log").read_text() == "out\nerr\n"
+
+
+def test_the_environment_is_exactly_what_was_given(tmp_path: Path) -> None:
+    with Script("env", tmp_path, {"PATH": os.environ["PATH"], "A": "1"}, tmp_path / "log") as script:
+        assert script.wait(20) == 0
+    names = {line.partition("=")[0] for line in (tmp_path / "log").read_text().splitlines()}
+    assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "A"}
+
+
+def test_leaving_ends_the_script_and_what_it_started(tmp_path: Path) -> None:
+    with Script("sleep 300 & echo $! > child; wait", tmp_path, ENVIRONMENT, tmp_path / "log"):
+        child = int(wait_for(tmp_path / "child"))
+        assert is_alive(child)
+    assert not is_alive(child)
+
+
+def test_children_that_outlive_a_finished_script_are_ended_too(tmp_path: Path) -> None:
+    with Script("sleep 300 & echo $! > child", tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+        assert script.wait(20) == 0
+        child = int(wait_for(tmp_path / "child"))
+        assert is_alive(child)
+    assert not is_alive(child)
+
+
+def test_a_script_that_ignores_being_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_module, "STOP_SECONDS", 0.5)
+    command = "trap '' TERM; echo $$ > pid; while true; do sleep 0.1; done"
+    with Script(command, tmp_path, ENVIRONMENT, tmp_path / "log"):
+        pid = int(wait_for(tmp_path / "pid"))
+    assert not is_alive(pid)
+
+
+def test_the_copy_leaves_hidden_files_and_caches_behind(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "__pycache__").mkdir(parents=True)
+    for name in ("train.py", ".env", "__pycache__/train.pyc"):
+        (source / name).write_text("x")
+    copy_folder(source, tmp_path / "copy")
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == ["train.py"]
+
+
+def test_a_folder_that_is_no_experiment_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_module, "LARGEST_FOLDER_BYTES", 10)
+    (tmp_path / "source").mkdir()
+    (tmp_path / "source" / "data").write_bytes(b"x" * 11)
+    with pytest.raises(FolderTooLarge, match="give the spec a folder of its own"):
+        copy_folder(tmp_path / "source", tmp_path / "copy")
+
+
+def test_only_named_variables_reach_a_script() -> None:
+    run = Run("http://127.0.0.1:1", "run_0123456789", "rxr_secret")
+    mine = {"HOME": "/home/me", "LANG": "C", "PATH": "/bin", "RX_ADMIN_TOKEN": "rxa_x", "AWS_SECRET_ACCESS_KEY": "y"}
+    given = script_environment(run, {"TINKER_API_KEY": "tml-k"}, "abc", mine)
+    assert set(given) == {
+        *("HOME", "LANG", "PATH", "PYTHONUNBUFFERED", "TINKER_API_KEY"),
+        *("RX_URL", "RX_RUN_ID", "RX_RUN_TOKEN", "RX_CODE_REVISION"),
+    }
+    assert given["RX_URL"] == "http://127.0.0.1:1"
+    assert given["PATH"].endswith(":/bin")
+
+
+def test_the_revision_names_the_commit_and_says_when_files_differ(tmp_path: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = "-c user.name=t -c user.email=t@example.org"
+        command = f"git {identity} {' '.join(arguments)}"
+        with Script(command, tmp_path, {**ENVIRONMENT, "HOME": str(tmp_path)}, tmp_path.parent / "git.log") as script:
+            assert script.wait(20) == 0, (tmp_path.parent / "git.log").read_text()
+
+    assert revision_of(tmp_path) == "unversioned"
+    (tmp_path / "train.py").write_text("1\n")
+    git("init", "-q")
+    git("add", "train.py")
+    git("commit", "-q", "-m", "one")
+    clean = revision_of(tmp_path)
+    assert len(clean) == 40
+    assert patch_of(tmp_path) == ""
+    (tmp_path / "train.py").write_text("2\n")
+    assert revision_of(tmp_path) == f"{clean}-dirty"
+    assert "+2" in patch_of(tmp_path)
