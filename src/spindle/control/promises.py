@@ -96,9 +96,10 @@ class PromiseBook:
     def get(self, request_id: str) -> Promise | None:
         return self._promises.get(request_id)
 
-    def fetched(self, promise: Promise) -> None:
+    def fetched(self, request_id: str) -> None:
         """The result went out; it is kept for a while."""
-        promise.fetched_at = self.clock()
+        if (promise := self._promises.get(request_id)) is not None:
+            promise.fetched_at = self.clock()
 
     def cancel(self, request_id: str) -> None:
         """Stop a sampling request that has not started; anything else goes on."""

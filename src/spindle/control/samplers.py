@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from spindle.backends.contract import Array, BaseModel, SampleRequest, SampleResult, SamplingParams, UserError
@@ -14,7 +15,7 @@ from spindle.control.catalogue import Catalogue
 from spindle.control.errors import NotFoundError
 from spindle.control.lost import Lost, session_of
 from spindle.control.paths import CheckpointPath, Kind
-from spindle.control.promises import Promise, PromiseBook
+from spindle.control.promises import Promise, PromiseBook, failed
 from spindle.control.sessions import Sessions
 from spindle.engine import Engine
 
@@ -111,15 +112,14 @@ class Samplers:
 
     # ---- sampling
 
-    def sample(self, sampler_id: str, sequence_id: int, read: Callable[[], Prompt]) -> Promise:
-        """Queue one request; `read` may raise `UserError`, which fails the promise."""
+    def sample(self, sampler_id: str, sequence_id: int, prompt: Prompt) -> Promise:
+        """Queue one request."""
 
         def start() -> Future[SampleResult]:
             sampler = self._samplers.get(sampler_id)
             if sampler is None:
                 raise self.lost.sampler(sampler_id)
             sampler.last_used = self.clock()
-            prompt = read()
             return self.engine.sample(
                 SampleRequest(
                     sampler.base_model,
@@ -133,16 +133,20 @@ class Samplers:
 
         return self.promises.make(f"{sampler_id}:{sequence_id}", session_of(sampler_id), start)
 
+    def refuse(self, sampler_id: str, sequence_id: int, error: UserError) -> Promise:
+        """A request that makes no sense fails as a promise, like any other."""
+        return self.promises.make(f"{sampler_id}:{sequence_id}", session_of(sampler_id), lambda: failed(error))
+
     # ---- ending
 
     def close_session(self, session_id: str) -> None:
         """Forget a session's sampling sessions, and their ephemeral files."""
-        self._drop([sampler for sampler in self._samplers.values() if sampler.session_id == session_id])
+        self._drop([sampler for sampler in list(self._samplers.values()) if sampler.session_id == session_id])
 
     def tidy(self) -> None:
         """Drop ephemeral snapshots that many newer ones have replaced: a training loop makes one per step."""
         now, newer, stale = self.clock(), Counter[str](), []
-        for sampler in reversed(self._samplers.values()):
+        for sampler in reversed(list(self._samplers.values())):
             if sampler.ephemeral_of is None:
                 continue
             newer[sampler.ephemeral_of] += 1
@@ -154,7 +158,7 @@ class Samplers:
         for sampler in samplers:
             del self._samplers[sampler.sampler_id]
             if sampler.ephemeral_of is not None and sampler.adapter is not None:
-                shutil.rmtree(sampler.adapter, ignore_errors=True)
+                self.engine.later(partial(shutil.rmtree, sampler.adapter, ignore_errors=True))
 
     def _keep(self, sampler: Sampler) -> Sampler:
         sampler.last_used = self.clock()

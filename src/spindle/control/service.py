@@ -59,4 +59,4 @@ class Service:
         self.engine.fail_gaps()
         self.promises.tidy(self.sessions.live())
         self.samplers.tidy()
-        self.catalogue.delete_expired()
+        self.engine.later(self.catalogue.delete_expired)

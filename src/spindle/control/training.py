@@ -108,24 +108,19 @@ class Training:
 
     # ---- commands
 
-    def forward_backward(self, model_id: str, sequence_id: int, read: Callable[[], ForwardBackward]) -> Promise:
+    def forward_backward(self, sequence_id: int, command: ForwardBackward) -> Promise:
         """Add a gradient, or only evaluate the loss."""
-        return self._submit(model_id, sequence_id, read)
+        return self._submit(command.model_id, sequence_id, lambda: command)
 
-    def optim_step(self, model_id: str, sequence_id: int, read: Callable[[], AdamParams]) -> Promise:
+    def optim_step(self, model_id: str, sequence_id: int, params: AdamParams) -> Promise:
         """Apply and clear the gradient."""
 
-        def build() -> Work:
-            params = read()
+        def run(backend: Backend) -> StepApplied:
+            metrics = backend.optim_step(model_id, params)
+            self._refresh(backend, model_id)
+            return StepApplied(metrics)
 
-            def run(backend: Backend) -> StepApplied:
-                metrics = backend.optim_step(model_id, params)
-                self._refresh(backend, model_id)
-                return StepApplied(metrics)
-
-            return Work(run)
-
-        return self._submit(model_id, sequence_id, build)
+        return self._submit(model_id, sequence_id, lambda: Work(run))
 
     def load_state(self, model_id: str, sequence_id: int, path: str, *, with_optimizer: bool) -> Promise:
         """Put a saved state into a live model."""

@@ -77,9 +77,13 @@ class Engine:
             if queue is None:
                 return
             dropped = queue.skip()
-            self._chores.append(lambda: self._backend.unload_model(model_id))
+            self._chores.append(_logged(lambda: self._backend.unload_model(model_id)))
             self._wake.notify()
         _fail_all((ticket.future for ticket in dropped), UserError(reason))
+
+    def later(self, chore: Turn) -> None:
+        """Run something slow but unimportant on the disk lane."""
+        self._disk.submit(_logged(chore))
 
     def fail_gaps(self) -> None:
         """Fail what waits behind a request that never arrived, so that nobody waits for ever. Call it regularly."""
@@ -105,7 +109,12 @@ class Engine:
         dropped = [ticket.future for queue in self._queues.values() for ticket in queue.skip()]
         dropped += [pending.future for pending in self._samples.drain()]
         _fail_all(dropped, UserError("Spindle is shutting down; continue from the last checkpoint when it is back."))
-        return not self._thread.is_alive()
+        return not self.running
+
+    @property
+    def running(self) -> bool:
+        """Whether the compute thread is alive."""
+        return self._thread.is_alive()
 
     # ---- the compute thread
 
@@ -119,7 +128,7 @@ class Engine:
                 due = self._samples.due_in(self._clock())
                 may_sample = due == 0.0
                 if self._chores:
-                    return self._guarded(self._chores.popleft())
+                    return self._chores.popleft()
                 if may_sample and not self._sampled_last:
                     return self._sampling_turn()
                 if (turn := self._training_turn()) is not None:
@@ -208,14 +217,17 @@ class Engine:
             else:
                 future.set_result(value)
 
-    def _guarded(self, chore: Turn) -> Turn:
-        def run() -> None:
-            try:
-                chore()
-            except Exception:
-                logger.exception("A chore of the engine failed")
 
-        return run
+def _logged(chore: Turn) -> Turn:
+    """A chore nobody waits for: its failure goes to the log."""
+
+    def run() -> None:
+        try:
+            chore()
+        except Exception:
+            logger.exception("A chore failed")
+
+    return run
 
 
 def _failed(error: Exception) -> Future[Any]:

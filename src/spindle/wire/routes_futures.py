@@ -1,0 +1,84 @@
+"""Fetching what promises ended with."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import JSONResponse
+from starlette.concurrency import run_in_threadpool
+
+from spindle.backends.contract import ForwardBackwardResult, SampleResult
+from spindle.control.promises import Failure
+from spindle.control.results import Result
+from spindle.wire.bodies import read, service_of
+from spindle.wire.codec import write_forward_backward, write_sample
+from spindle.wire.requests import PromiseAddress
+from spindle.wire.results import promise_result
+
+router = APIRouter()
+logger = logging.getLogger(__name__)
+
+POLL = 30.0
+"""Seconds a poll is held; clients give up on a reply after 45."""
+PROTOBUF = "application/x-protobuf"
+
+Outcome = TypeVar("Outcome")
+
+
+class NanJson(JSONResponse):
+    """JSON with NaN and Infinity in it, which clients read: a diverged run has such metrics."""
+
+    def render(self, content: Any) -> bytes:
+        return json.dumps(content).encode()
+
+
+@router.post("/retrieve_future")
+async def retrieve_future(request: Request) -> Response:
+    """The outcome of a promise, or 408 when there is none within `POLL` seconds."""
+    body = await read(request, PromiseAddress)
+    service = service_of(request)
+    outcome = await _unless_stopping(request, service.outcome(body.request_id, POLL))
+    if outcome is None:
+        pending = {"type": "try_again", "request_id": body.request_id, "queue_state": "active"}
+        return JSONResponse(pending, 408)
+    try:
+        response = await _response(outcome)
+    except Exception as error:  # a 500 here would be asked again at once, for ever
+        logger.exception("A result could not be written")
+        response = JSONResponse({"error": f"Spindle could not write the result ({error}).", "category": "server"})
+    service.promises.fetched(body.request_id)
+    return response
+
+
+@router.post("/cancel_future", status_code=204)
+async def cancel_future(request: Request) -> Response:
+    body = await read(request, PromiseAddress)
+    service_of(request).promises.cancel(body.request_id)
+    return Response(status_code=204)
+
+
+async def _response(outcome: Result | Failure) -> Response:
+    match outcome:
+        case Failure(error, category):
+            return JSONResponse({"error": error, "category": category})
+        case ForwardBackwardResult():
+            return Response(await run_in_threadpool(write_forward_backward, outcome), media_type=PROTOBUF)
+        case SampleResult():
+            return Response(await run_in_threadpool(write_sample, outcome), media_type=PROTOBUF)
+        case _:
+            return NanJson(promise_result(outcome))
+
+
+async def _unless_stopping(request: Request, waiting: Coroutine[Any, Any, Outcome]) -> Outcome | None:
+    """The outcome, or None once the server is stopping: no poll holds that up."""
+    stopping: asyncio.Event = request.app.state.stopping
+    poll, stop = asyncio.create_task(waiting), asyncio.create_task(stopping.wait())
+    try:
+        await asyncio.wait({poll, stop}, return_when=asyncio.FIRST_COMPLETED)
+        return poll.result() if poll.done() else None
+    finally:
+        poll.cancel()
+        stop.cancel()

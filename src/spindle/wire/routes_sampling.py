@@ -1,0 +1,50 @@
+"""Sampling sessions and sampling."""
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from spindle.backends.contract import UserError
+from spindle.wire.bodies import parse, read, read_object, service_of
+from spindle.wire.requests import CreateSamplingSession, Sample, SampleAddress, SamplerAddress
+
+router = APIRouter()
+Json = dict[str, Any]
+
+
+@router.post("/create_sampling_session")
+async def create_sampling_session(request: Request) -> Json:
+    body = await read(request, CreateSamplingSession)
+    sampler = service_of(request).samplers.create(
+        body.session_id, body.sampling_session_seq_id, body.base_model, body.model_path
+    )
+    return {"type": "create_sampling_session", "sampling_session_id": sampler.sampler_id}
+
+
+@router.post("/join_sampling_session")
+async def join_sampling_session(request: Request) -> Json:
+    body = await read(request, SamplerAddress)
+    number = service_of(request).samplers.join(body.sampling_session_id)
+    return {"type": "join_sampling_session", "client_counter": number}
+
+
+@router.get("/samplers/{sampler_id}")
+async def get_sampler(request: Request, sampler_id: str) -> Json:
+    sampler = service_of(request).samplers.get(sampler_id)
+    return {"sampler_id": sampler_id, "base_model": sampler.base_model, "model_path": sampler.model_path}
+
+
+@router.post("/asample")
+async def sample(request: Request) -> Json:
+    body = await read_object(request)
+    address = parse(SampleAddress, body)
+    samplers = service_of(request).samplers
+    try:
+        prompt = parse(Sample, body).to_contract()
+        promise = samplers.sample(address.sampling_session_id, address.seq_id, prompt)
+    except UserError as error:
+        promise = samplers.refuse(address.sampling_session_id, address.seq_id, error)
+    return {
+        "request_id": promise.request_id,
+        "sample_sequence_ids": [f"{promise.request_id}:{index}" for index in range(address.num_samples)],
+    }
