@@ -1,0 +1,156 @@
+"""Writers at once, transactions that fail, and what a reader gets back."""
+
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.migration import MigrationContext
+from sqlalchemy import create_engine
+from sqlalchemy.exc import IntegrityError
+
+from research_exchange.store import LaunchMode, RandomIdentifiers, SessionEnd, Store
+from research_exchange.store.tables import metadata
+from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN
+
+
+def test_two_stores_writing_at_once_lose_nothing_and_leave_no_gap(store: Store, data: Path) -> None:
+    other = Store.open(data)
+
+    def post(store: Store, name: str) -> list[int]:
+        sequences = []
+        for number in range(50):
+            with store.writing() as writer:
+                sequences.append(writer.append_update(RUN, f"{name} {number}".encode(), None, NOON).sequence)
+        return sequences
+
+    with ThreadPoolExecutor() as pool:
+        posted = [pool.submit(post, *who) for who in ((store, "a"), (other, "b"), (store, "c"))]
+        sequences = [sequence for future in posted for sequence in future.result()]
+    other.close()
+    assert sorted(sequences) == list(range(1, 151))
+    with store.reading() as reader:
+        kept = reader.updates(RUN)
+    assert [update.sequence for update in kept] == list(range(1, 151))
+    assert {update.raw.decode() for update in kept} == {f"{name} {number}" for name in "abc" for number in range(50)}
+
+
+def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
+    with pytest.raises(ZeroDivisionError), store.writing() as writer:
+        writer.append_update(RUN, b"{}", None, NOON)
+        raise ZeroDivisionError
+    with store.reading() as reader:
+        assert reader.updates(RUN) == []
+
+
+def test_a_reader_sees_one_moment(store: Store) -> None:
+    with store.reading() as reader:
+        assert reader.last_update(RUN) is None
+        with store.writing() as writer:
+            writer.append_update(RUN, b"{}", None, NOON)
+        assert reader.last_update(RUN) is None
+    with store.reading() as reader:
+        assert reader.last_update(RUN) is not None
+
+
+def test_raw_bytes_come_back_as_they_were(store: Store) -> None:
+    raw = bytes(range(256)) + b"\x00 trailing"
+    with store.writing() as writer:
+        writer.append_update(RUN, raw, None, NOON)
+    with store.reading() as reader:
+        last = reader.last_update(RUN)
+    assert last is not None
+    assert last.raw == raw
+
+
+def test_times_come_back_in_utc(store: Store) -> None:
+    tokyo = datetime(2026, 3, 1, 21, 30, 0, 123456, timezone(timedelta(hours=9)))
+    with store.writing() as writer:
+        writer.append_update(RUN, b"{}", None, tokyo)
+    with store.reading() as reader:
+        last = reader.last_update(RUN)
+    assert last is not None
+    assert last.received_at.isoformat() == "2026-03-01T12:30:00.123456+00:00"
+
+
+def test_a_time_without_a_zone_is_refused(store: Store) -> None:
+    with pytest.raises(Exception, match="must say its zone"), store.writing() as writer:
+        writer.append_update(RUN, b"{}", None, NOON.replace(tzinfo=None))
+
+
+def test_foreign_keys_hold(store: Store) -> None:
+    with pytest.raises(IntegrityError, match="FOREIGN KEY"), store.writing() as writer:
+        writer.append_update("run_ffffffffff", b"{}", None, NOON)
+
+
+def test_the_token_of_a_run_leads_to_that_run(store: Store) -> None:
+    with store.writing() as writer:
+        writer.add_run("run_ffffffffff", SPEC, LaunchMode.REDO, "rxr_other", NOON)
+    with store.reading() as reader:
+        found = [reader.run_of_token(token) for token in (TOKEN, "rxr_other", "rxr_none", "")]
+    assert found == [RUN, "run_ffffffffff", None, None]
+
+
+def test_runs_are_listed_newest_first_in_pages(store: Store) -> None:
+    with store.writing() as writer:
+        for minute in range(1, 4):
+            later = NOON + timedelta(minutes=minute)
+            writer.add_run(f"run_000000000{minute}", SPEC, LaunchMode.ORDINARY, f"t{minute}", later)
+    with store.reading() as reader:
+        assert [run.id for run in reader.runs(2, 0)] == ["run_0000000003", "run_0000000002"]
+        assert [run.id for run in reader.runs(2, 2)] == ["run_0000000001", RUN]
+        assert reader.count_runs() == 4
+
+
+def test_a_session_ends_once(store: Store) -> None:
+    with store.writing() as writer:
+        writer.add_session(RUN, "ses_1", NOON)
+        writer.end_session("ses_1", SessionEnd(NOON, 137, "killed"))
+    with pytest.raises(IntegrityError), store.writing() as writer:
+        writer.end_session("ses_1", SessionEnd(NOON, 0, "all well"))
+    with store.reading() as reader:
+        [session] = reader.sessions(RUN)
+    assert session.end == SessionEnd(NOON, 137, "killed")
+
+
+def test_sqlite_is_set_up_to_survive_a_power_cut(store: Store) -> None:
+    with store.reading() as reader:
+        settings = {
+            name: reader._connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()
+            for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
+        }
+    assert settings == {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "busy_timeout": 30_000}
+
+
+def test_the_migrations_make_the_tables_that_the_code_names(store: Store, data: Path) -> None:
+    engine = create_engine(f"sqlite:///{data / 'exchange.sqlite3'}")
+    with engine.connect() as connection:
+        difference = compare_metadata(MigrationContext.configure(connection), metadata)
+    engine.dispose()
+    assert difference == []
+
+
+def test_opening_again_finds_everything(store: Store, data: Path) -> None:
+    again = Store.open(data)
+    with again.reading() as reader:
+        run = reader.run(RUN)
+    again.close()
+    assert run is not None
+    assert (run.title, run.launch_mode) == ("A title", LaunchMode.ORDINARY)
+
+
+def test_the_schema_has_a_number(store: Store, data: Path) -> None:
+    with closing(sqlite3.connect(data / "exchange.sqlite3")) as connection:
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0001",)]
+
+
+def test_random_names_have_their_form() -> None:
+    ids = RandomIdentifiers()
+    made = [ids.spec(), ids.run(), ids.session()]
+    assert [name[:4] for name in made] == ["exp_", "run_", "ses_"]
+    assert all(len(name) == 14 and set(name[4:]) <= set("0123456789abcdef") for name in made)
+    assert len({ids.runner_token() for _ in range(100)}) == 100
+    assert ids.runner_token().startswith("rxr_")
