@@ -1,0 +1,291 @@
+"""Recomputes the decision a spec prescribes from per-item rows (contract §12, decision-statistics.md §2, §4).
+
+Nothing is inferred, clipped or dropped: either the rows are exactly the grid that the rule asks for, or nothing is
+decided. An interval or a verdict that the runner states is not looked at.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from research_exchange.decision_grid import Findings, Grid, check_grid
+from research_exchange.documents.decision_rule import Band, Criterion, DecisionRule, parse_decision_rule
+from research_exchange.documents.evaluation import Evaluation, parse_evaluation
+from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
+from research_exchange.documents.fields import as_mapping, is_sha256, is_text, is_whole, show, show_names
+from research_exchange.documents.gates import GateStatus, Problem
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.observations import MAX_ROWS, Observation, Observations, read_file, read_rows
+from research_exchange.documents.run_state import OutcomeReason, RunState, Verdict
+from research_exchange.documents.spec import Spec
+from research_exchange.statistics import METHODS, contrast, contrast_range
+
+__all__ = ["CriterionResult", "CriterionState", "Decision", "Outcome", "decide", "decide_run", "outcome_of", "state_of"]
+
+
+class CriterionState(StrEnum):
+    """Where an interval lies against its margin; every comparison is strict."""
+
+    PASS = "pass"
+    """Its lower end is above the margin."""
+    FAIL = "fail"
+    """Its upper end is below the margin."""
+    TIE = "tie"
+    """It lies inside the spec's tie band."""
+    UNSETTLED = "unsettled"
+    """It reaches over the margin."""
+
+
+@dataclass(frozen=True)
+class CriterionResult:
+    """One criterion, recomputed. Numbers are in the metric's units."""
+
+    id: str
+    metric: str
+    weights: Mapping[str, int | float]
+    bounds: Band
+    tie_band: Band | None
+    evaluator: str
+    means: Mapping[str, float]
+    """Arm to its mean over items and seeds."""
+    n: int
+    """Items."""
+    effect: float
+    half_width: float
+    lower: float
+    upper: float
+    margin: int | float
+    state: CriterionState
+
+
+@dataclass(frozen=True)
+class Decision:
+    """The recomputed decision of a run (R-14D)."""
+
+    status: GateStatus
+    """`passed` says that the rows are complete and every criterion was computed, whatever came out."""
+    verdict: Verdict = Verdict.INCONCLUSIVE
+    outcome_reason: OutcomeReason = OutcomeReason.INSUFFICIENT_EVIDENCE
+    criteria: tuple[CriterionResult, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    method: str | None = None
+    unit: str | None = None
+    alpha: float | None = None
+    seeds: tuple[int, ...] = ()
+    rows: int = 0
+    file: str | None = None
+    """The observations file; None where the rows stand in the update itself."""
+    file_sha256: str | None = None
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the rows of a decision come from."""
+
+    observations: Observations
+    path: str
+    file: str | None = None
+    file_sha256: str | None = None
+
+
+def decide(spec: Spec, rows: Sequence[JsonValue], evaluation: JsonValue) -> Decision:
+    """The decision that rows in hand lead to: what a runner calls to state its own verdict.
+
+    Args:
+        spec: A spec with a `decision_rule`.
+        rows: Observation rows as JSON objects (R-141).
+        evaluation: The `evaluation` part of the update that will carry them (R-130).
+    """
+    return _decide(spec, _Source(read_rows(rows, "decision.observations"), "decision.observations"), evaluation)
+
+
+def decide_run(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Decision:
+    """The decision of a run, from the rows it reported last or from the retained file it named."""
+    posted, evaluation = state.latest("decision"), state.latest("evaluation")
+    if posted is None:
+        action = "Report decision with observations, or with an observations_file that the run retains."
+        problem = Problem("R-141", "decision", "the observations of the spec's decision_rule", "nothing", action)
+        reason = OutcomeReason.INCOMPLETE_EXECUTION
+        return Decision(GateStatus.UNVERIFIED, outcome_reason=reason, problems=(problem,))
+    return _decide(spec, _find_rows(posted.value, shelf), None if evaluation is None else evaluation.value)
+
+
+def state_of(lower: float, upper: float, margin: float, tie_band: Band | None) -> CriterionState:
+    """Where an interval lies: strict comparisons, no rounding; passing goes before tying."""
+    if lower > margin:
+        return CriterionState.PASS
+    if upper < margin:
+        return CriterionState.FAIL
+    if tie_band is not None and tie_band.low <= lower and upper <= tie_band.high:
+        return CriterionState.TIE
+    return CriterionState.UNSETTLED
+
+
+def _decide(spec: Spec, source: _Source, reported_evaluation: JsonValue) -> Decision:
+    parsed = parse_decision_rule(spec)
+    if parsed.rule is None:
+        return Decision(GateStatus.UNVERIFIED, problems=parsed.problems)
+    rule = parsed.rule
+    problems = _method_problems(rule) or source.observations.problems
+    if problems:
+        return _result(rule, source, GateStatus.UNVERIFIED, problems=problems)
+    findings = Findings()
+    grids = _grids(rule, source, parse_evaluation(reported_evaluation), findings)
+    if findings.problems:
+        status = GateStatus.FAILED if findings.contradicted else GateStatus.UNVERIFIED
+        reason = OutcomeReason.INCOMPLETE_EXECUTION if findings.incomplete else OutcomeReason.INSUFFICIENT_EVIDENCE
+        return _result(rule, source, status, outcome_reason=reason, problems=tuple(findings.problems))
+    criteria = tuple(_criterion(rule, criterion, grids[criterion.metric]) for criterion in rule.criteria)
+    outcome = outcome_of([criterion.state for criterion in criteria])
+    return _result(rule, source, GateStatus.PASSED, outcome.verdict, outcome.reason, criteria=criteria)
+
+
+def _result(
+    rule: DecisionRule,
+    source: _Source,
+    status: GateStatus,
+    verdict: Verdict = Verdict.INCONCLUSIVE,
+    outcome_reason: OutcomeReason = OutcomeReason.INSUFFICIENT_EVIDENCE,
+    *,
+    criteria: tuple[CriterionResult, ...] = (),
+    problems: tuple[Problem, ...] = (),
+) -> Decision:
+    return Decision(
+        status=status,
+        verdict=verdict,
+        outcome_reason=outcome_reason,
+        criteria=criteria,
+        problems=problems,
+        method=rule.method,
+        unit=rule.unit,
+        alpha=rule.alpha,
+        seeds=rule.seeds,
+        rows=len(source.observations.rows),
+        file=source.file,
+        file_sha256=source.file_sha256,
+    )
+
+
+def _find_rows(reported: JsonValue, shelf: EvidenceShelf) -> _Source:
+    decision = as_mapping(reported)
+    version, inline, file = (decision.get(name) for name in ("version", "observations", "observations_file"))
+    if not is_whole(version) or version != 1:
+        return _no_rows(Problem("R-141", "decision.version", "1", show(version), "Report version 1."))
+    if (inline is None) == (file is None):
+        found = "neither" if inline is None else "both"
+        expected = "exactly one of observations and observations_file"
+        return _no_rows(Problem("R-141", "decision", expected, found, "Report the rows once."))
+    if inline is not None:
+        path = "decision.observations"
+        return _Source(read_rows(inline, path), path)
+    return _retained_rows(as_mapping(file), shelf)
+
+
+def _retained_rows(reference: Mapping[str, JsonValue], shelf: EvidenceShelf) -> _Source:
+    path, name, digest = "decision.observations_file", reference.get("name"), reference.get("sha256")
+    if not is_text(name) or not is_sha256(digest):
+        expected, action = "a file name and its sha256", "Name a file of kind metrics that this run retains."
+        return _no_rows(Problem("R-142", path, expected, show(reference), action))
+    file = shelf.find(name)
+    if file is None or file.kind != "metrics" or file.sha256 != digest:
+        expected = f"a retained file of kind metrics with the hash {digest}"
+        found = "no such file" if file is None else f"{show(name)} of kind {file.kind} with the hash {file.sha256}"
+        action = "Attach the rows as kind metrics under a new name, and report that name and hash."
+        return _no_rows(Problem("R-142", path, expected, found, action))
+    try:
+        return _Source(read_file(shelf.read(name), name), name, name, digest)
+    except EvidenceLost as lost:
+        action = "Attach the rows again under a new name."
+        return _no_rows(Problem("R-16C", path, "the bytes that were accepted", str(lost), action))
+
+
+def _no_rows(problem: Problem) -> _Source:
+    return _Source(Observations((), (problem,)), problem.path)
+
+
+def _method_problems(rule: DecisionRule) -> tuple[Problem, ...]:
+    """What keeps the rule from being computed, however good the rows are."""
+    method = METHODS.get(rule.method)
+    action = "Save a corrected version of the spec."
+    if method is None:
+        expected = f"a method of this Exchange ({', '.join(METHODS)})"
+        return (Problem("R-140", "decision_rule.method", expected, show(rule.method), action),)
+    if rule.unit not in method.units:
+        expected = f"a unit that {rule.method} is valid for ({', '.join(method.units)})"
+        return (Problem("R-140", "decision_rule.unit", expected, show(rule.unit), action),)
+    return tuple(problem for criterion in rule.criteria for problem in _range_problems(criterion, action))
+
+
+def _range_problems(criterion: Criterion, action: str) -> tuple[Problem, ...]:
+    path = f"decision_rule.criteria[{show(criterion.id)}]"
+    bounds, weights = criterion.bounds, criterion.weights.values()
+    largest = max(abs(float(bounds.low)), abs(float(bounds.high))) * max(1.0, sum(abs(float(w)) for w in weights))
+    if not math.isfinite(largest * MAX_ROWS * 2):
+        return (Problem("R-140", path, "weights and bounds whose sums are finite", "larger ones", action),)
+    reach = contrast_range(criterion.weights, bounds.low, bounds.high)
+    if not reach.low <= criterion.margin <= reach.high:
+        expected = f"a margin that the contrast can reach, in [{reach.low}, {reach.high}]"
+        return (Problem("R-140", f"{path}.margin", expected, show(criterion.margin), action),)
+    return ()
+
+
+def _grids(rule: DecisionRule, source: _Source, evaluation: Evaluation, findings: Findings) -> dict[str, Grid]:
+    by_metric: dict[str, list[Observation]] = {metric: [] for metric in rule.metrics}
+    for row in source.observations.rows:
+        if row.metric in by_metric:
+            by_metric[row.metric].append(row)
+        else:
+            expected = f"a metric of the rule ({show_names(rule.metrics)})"
+            findings.add("R-143", f"{source.path}[{row.index}].metric", expected, show(row.metric))
+    grids = {
+        metric: check_grid(rule, metric, rows, source.path, evaluation, findings) for metric, rows in by_metric.items()
+    }
+    return {metric: grid for metric, grid in grids.items() if grid is not None}
+
+
+def _criterion(rule: DecisionRule, criterion: Criterion, grid: Grid) -> CriterionResult:
+    contrasts = [contrast(criterion.weights, grid.of_item(item)) for item in grid.items]
+    reach = contrast_range(criterion.weights, criterion.bounds.low, criterion.bounds.high)
+    interval = METHODS[rule.method].interval(contrasts, reach, rule.alpha)
+    return CriterionResult(
+        id=criterion.id,
+        metric=criterion.metric,
+        weights=criterion.weights,
+        bounds=criterion.bounds,
+        tie_band=criterion.tie_band,
+        evaluator=grid.evaluator,
+        means={arm: grid.mean_of(arm) for arm in criterion.weights},
+        n=interval.n,
+        effect=interval.effect,
+        half_width=interval.half_width,
+        lower=interval.lower,
+        upper=interval.upper,
+        margin=criterion.margin,
+        state=state_of(interval.lower, interval.upper, criterion.margin, criterion.tie_band),
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What the criteria say together."""
+
+    verdict: Verdict
+    reason: OutcomeReason
+
+
+def outcome_of(states: Sequence[CriterionState]) -> Outcome:
+    """The run-level table of decision-statistics.md §4; the first criterion is the primary one.
+
+    Every claim needs all criteria to agree, so no correction for their number is needed (Berger 1982).
+    """
+    seen = set(states)
+    if seen == {CriterionState.PASS}:
+        return Outcome(Verdict.SUPPORTED, OutcomeReason.SUPPORTED)
+    if seen == {CriterionState.FAIL}:
+        return Outcome(Verdict.REFUTED, OutcomeReason.REFUTED)
+    if CriterionState.UNSETTLED in seen:
+        return Outcome(Verdict.INCONCLUSIVE, OutcomeReason.INSUFFICIENT_EVIDENCE)
+    if states[0] is CriterionState.TIE:
+        return Outcome(Verdict.INCONCLUSIVE, OutcomeReason.TIE)
+    return Outcome(Verdict.INCONCLUSIVE, OutcomeReason.MIXED_CRITERIA)
