@@ -1,0 +1,230 @@
+"""The control plane over an engine whose backend only records."""
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spindle.backends.contract import AdamParams, LoraShape, OptimizerConfig, SamplingParams
+from spindle.control import Failure, Promise, Service
+from spindle.control.errors import GoneError, NotFoundError
+from spindle.control.promises import Category
+from spindle.control.records import SaveOptions
+from spindle.control.results import ModelCreated, SamplerSaved, StateSaved, StepApplied, WeightsLoaded
+from spindle.control.samplers import IDLE_SNAPSHOT, KEEP_SNAPSHOTS, Prompt
+from spindle.control.sessions import EXPIRY
+from spindle.control.training import NewModel
+from tests.spindle.engine.recording import RecordingBackend, gradient
+
+PROMPT = Prompt(np.arange(3), 1, SamplingParams())
+
+
+class Desk:
+    def __init__(self, data: Path) -> None:
+        self.backend = RecordingBackend()
+        self.service = Service.build(self.backend, data)
+        self.skew = 0.0
+        for part in (self.service.sessions, self.service.samplers, self.service.promises):
+            part.clock = lambda: time.monotonic() + self.skew
+        self.session = self.service.sessions.create("0.38.0", {}, None).session_id
+
+    def end(self, promise: Promise) -> object:
+        return asyncio.run(self.service.outcome(promise.request_id, 5))
+
+    def model(self, number: int = 0) -> str:
+        new = NewModel(self.session, number, {"renderer": "chat"})
+        created = self.service.training.create(new, "base", LoraShape(), OptimizerConfig())
+        assert self.end(created) == ModelCreated(new.model_id)
+        return new.model_id
+
+    def failure(self, promise: Promise, category: Category = Category.USER) -> str:
+        outcome = self.end(promise)
+        assert isinstance(outcome, Failure)
+        assert outcome.category is category
+        return outcome.error
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    assert desk.service.engine.stop(5)
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_a_model_is_named_after_its_session_and_its_run_is_written_down(desk: Desk) -> None:
+    model_id = desk.model()
+    assert model_id == f"{desk.session}:train:0"
+    run = desk.service.catalogue.run(model_id)
+    assert run is not None
+    assert run.user_metadata == {"renderer": "chat"}
+    assert run.lora.seed == 1
+    assert desk.service.training.info(model_id).base_model == "base"
+
+
+def test_creating_again_with_the_same_ids_is_one_model(desk: Desk) -> None:
+    desk.model()
+    desk.model()
+    assert desk.backend.calls == [f"create {desk.session}:train:0"]
+
+
+def test_submitting_again_with_the_same_id_runs_once(desk: Desk) -> None:
+    model_id, training = desk.model(), desk.service.training
+    first = training.optim_step(model_id, 1, AdamParams(learning_rate=0.5))
+    assert training.optim_step(model_id, 1, AdamParams(learning_rate=0.5)) is first
+    assert desk.end(first) == StepApplied({"learning_rate": 0.5})
+    assert desk.backend.calls.count(f"step {model_id}") == 1
+
+
+def test_a_state_is_saved_and_a_new_model_continues_from_it(desk: Desk) -> None:
+    model_id, training = desk.model(), desk.service.training
+    path = f"tinker://{model_id}/weights/a"
+    assert desk.end(training.save_state(model_id, 1, "a", SaveOptions())) == StateSaved(path)
+    new = NewModel(desk.session, 1)
+    restored = training.create_from_state(new, path, None, None, with_optimizer=True)
+    assert desk.end(restored) == WeightsLoaded(path, new.model_id)
+    assert desk.backend.calls[-1] == f"restore {new.model_id} {model_id} True"
+    assert desk.end(training.load_state(model_id, 2, path, with_optimizer=False)) == WeightsLoaded(path, model_id)
+
+
+def test_requests_that_make_no_sense_fail_in_their_turn(desk: Desk) -> None:
+    model_id, training = desk.model(), desk.service.training
+    desk.end(training.save_state(model_id, 1, "a", SaveOptions()))
+    refused = {
+        "exists already": training.save_state(model_id, 2, "a", SaveOptions()),
+        "cannot name a checkpoint": training.save_state(model_id, 3, "a/b", SaveOptions()),
+        "is not a checkpoint path": training.load_state(model_id, 4, "a", with_optimizer=True),
+        "There is no checkpoint": training.load_state(
+            model_id, 5, f"tinker://{model_id}/weights/b", with_optimizer=True
+        ),
+        "sampler snapshot": training.load_state(
+            model_id, 6, f"tinker://{model_id}/sampler_weights/a", with_optimizer=True
+        ),
+        "count from 1": training.optim_step(model_id, 0 - 1, AdamParams()),
+    }
+    for words, promise in refused.items():
+        assert words in desk.failure(promise)
+    assert isinstance(desk.end(training.optim_step(model_id, 7, AdamParams())), StepApplied)
+
+
+def test_a_named_snapshot_and_an_ephemeral_one_can_be_sampled(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    named = desk.end(service.training.save_for_sampler(model_id, 1, "a", SaveOptions()))
+    assert named == SamplerSaved(path=f"tinker://{model_id}/sampler_weights/a")
+    sampler = service.samplers.create(desk.session, 0, None, f"tinker://{model_id}/sampler_weights/a")
+    assert sampler.adapter is not None
+    ephemeral = desk.end(service.training.snapshot(model_id, 2, 1))
+    assert ephemeral == SamplerSaved(sampling_session_id=f"{desk.session}:sample:1")
+    for sampler_id in (sampler.sampler_id, f"{desk.session}:sample:1"):
+        assert not isinstance(desk.end(service.samplers.sample(sampler_id, 0, PROMPT)), Failure)
+
+
+def test_sampling_sessions_are_refused_with_a_reason(desk: Desk) -> None:
+    model_id, samplers = desk.model(), desk.service.samplers
+    with pytest.raises(NotFoundError, match=r"no base model 'other'; it serves base"):
+        samplers.create(desk.session, 0, "other", None)
+    with pytest.raises(NotFoundError, match="There is no checkpoint"):
+        samplers.create(desk.session, 0, None, f"tinker://{model_id}/sampler_weights/none")
+    with pytest.raises(GoneError):
+        samplers.create("elsewhere", 0, "base", None)
+
+
+def test_clones_of_a_sampling_session_get_numbers_of_their_own(desk: Desk) -> None:
+    sampler = desk.service.samplers.create(desk.session, 0, "base", None)
+    assert [desk.service.samplers.join(sampler.sampler_id) for _ in range(2)] == [1, 2]
+
+
+def test_ending_a_session_frees_models_and_snapshots_and_keeps_checkpoints(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    desk.end(service.training.save_state(model_id, 1, "a", SaveOptions()))
+    desk.end(service.training.snapshot(model_id, 2, 0))
+    assert len(list(service.samplers.ephemeral.iterdir())) == 1
+    service.end_session(desk.session)
+    service.end_session(desk.session)
+    until(lambda: f"unload {model_id}" in desk.backend.calls)
+    until(lambda: not list(service.samplers.ephemeral.iterdir()))
+    assert service.catalogue.last_state(model_id) is not None
+    with pytest.raises(GoneError):
+        service.sessions.touch(desk.session)
+    sentence = desk.failure(service.training.optim_step(model_id, 3, AdamParams()))
+    assert "its session ended" in sentence
+    assert f"tinker://{model_id}/weights/a" in sentence
+
+
+def test_a_silent_session_expires_and_heartbeats_keep_it(desk: Desk) -> None:
+    model_id = desk.model()
+    for _ in range(3):
+        desk.skew += EXPIRY - 1
+        desk.service.sessions.touch(desk.session)
+        desk.service.tidy()
+    assert desk.service.training.info(model_id)
+    desk.skew += EXPIRY + 1
+    desk.service.tidy()
+    with pytest.raises(NotFoundError, match="its session ended"):
+        desk.service.training.info(model_id)
+
+
+def test_what_an_earlier_process_promised_fails_at_once_and_says_how_to_go_on(tmp_path: Path) -> None:
+    before = Desk(tmp_path)
+    model_id = before.model()
+    before.end(before.service.training.save_state(model_id, 1, "a", SaveOptions()))
+    assert before.service.engine.stop(5)
+    after = Desk(tmp_path)
+    advice = f"create_training_client_from_state_with_optimizer('tinker://{model_id}/weights/a')"
+    outcome = asyncio.run(after.service.outcome(f"{model_id}:2", 5))
+    assert isinstance(outcome, Failure)
+    assert outcome.category is Category.SERVER
+    assert "Spindle was restarted" in outcome.error
+    assert advice in outcome.error
+    submitted = after.failure(after.service.training.forward_backward(2, gradient(model_id)), Category.SERVER)
+    assert "Spindle was restarted" in submitted
+    assert advice in submitted
+    old_session = before.session
+    new = NewModel(old_session, 5)
+    created = after.service.training.create(new, "base", LoraShape(), OptimizerConfig())
+    assert "Spindle was restarted" in after.failure(created, Category.SERVER)
+    sampled = after.service.samplers.sample(f"{old_session}:sample:0", 0, PROMPT)
+    assert "Spindle was restarted" in after.failure(sampled, Category.SERVER)
+    with pytest.raises(GoneError):
+        after.service.sessions.touch(old_session)
+    assert after.service.engine.stop(5)
+
+
+def test_ephemeral_snapshots_of_an_earlier_process_are_swept(tmp_path: Path) -> None:
+    (tmp_path / "ephemeral" / "old").mkdir(parents=True)
+    desk = Desk(tmp_path)
+    assert list(desk.service.samplers.ephemeral.iterdir()) == []
+    assert desk.service.engine.stop(5)
+
+
+def test_old_idle_ephemeral_snapshots_go_but_the_newest_stay(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    for number in range(KEEP_SNAPSHOTS + 3):
+        desk.end(service.training.snapshot(model_id, number + 1, number))
+    service.samplers.tidy()
+    assert service.samplers.get(f"{desk.session}:sample:0")
+    desk.skew = IDLE_SNAPSHOT + 1
+    service.samplers.sample(f"{desk.session}:sample:1", 0, PROMPT)
+    service.samplers.tidy()
+    for number in (0, 2):
+        with pytest.raises(NotFoundError):
+            service.samplers.get(f"{desk.session}:sample:{number}")
+    for number in (1, 3, KEEP_SNAPSHOTS + 2):
+        assert service.samplers.get(f"{desk.session}:sample:{number}")
+    until(lambda: len(list(service.samplers.ephemeral.iterdir())) == KEEP_SNAPSHOTS + 1)
+
+
+def test_a_retried_session_creation_is_one_session(desk: Desk) -> None:
+    sessions = desk.service.sessions
+    first = sessions.create("0.38.0", {}, "retry-key")
+    assert sessions.create("0.38.0", {}, "retry-key") is first
+    assert sessions.create("0.38.0", {}, "other-key") is not first

@@ -1,0 +1,93 @@
+"""A backend that computes nothing and writes down what it was asked, for tests of order and batching."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from spindle.backends.contract import (
+    AdamParams,
+    BaseModel,
+    ForwardBackward,
+    ForwardBackwardResult,
+    LoraShape,
+    ModelInfo,
+    OptimizerConfig,
+    SampledSequence,
+    SampleRequest,
+    SampleResult,
+    UserError,
+)
+
+
+class RecordingBackend:
+    """Calls are in `calls`, one string each; `hold` makes the compute thread wait inside the next call."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.hold = threading.Event()
+        self.hold.set()
+        self.entered = threading.Event()
+        self.threads: set[int] = set()
+
+    def _note(self, call: str) -> None:
+        self.threads.add(threading.get_ident())
+        self.entered.set()
+        assert self.hold.wait(20)
+        self.calls.append(call)
+
+    def base_models(self) -> list[BaseModel]:
+        return [BaseModel("base", Path("/nowhere"), "LlamaForCausalLM", 128, 100)]
+
+    def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
+        self._note(f"create {model_id}")
+        if base_model != "base":
+            raise UserError(f"no base model {base_model}")
+
+    def info(self, model_id: str) -> ModelInfo:
+        return ModelInfo(model_id, "base", "LlamaForCausalLM", LoraShape(seed=1), OptimizerConfig(), step=0)
+
+    def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
+        self._note("gradient " + " ".join(f"{request.model_id}/{request.loss_fn}" for request in requests))
+        if any(request.loss_fn == "broken" for request in requests):
+            raise RuntimeError("out of memory")
+        return [
+            UserError("bad loss")
+            if request.loss_fn == "bad"
+            else ForwardBackwardResult([], {"loss:sum": float(len(request.data))})
+            for request in requests
+        ]
+
+    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+        self._note(f"step {model_id}")
+        return {"learning_rate": params.learning_rate}
+
+    def save_adapter(self, model_id: str, directory: Path) -> None:
+        self._note(f"save_adapter {model_id}")
+        (directory / "adapter").write_text(model_id)
+
+    def save_state(self, model_id: str, directory: Path) -> None:
+        self._note(f"save_state {model_id}")
+        (directory / "state").write_text(model_id)
+
+    def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None:
+        self._note(f"load {model_id} {(directory / 'state').read_text()} {with_optimizer}")
+
+    def create_model_from_state(
+        self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool
+    ) -> None:
+        self._note(f"restore {model_id} {(directory / 'state').read_text()} {with_optimizer}")
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[SampleResult | UserError]:
+        self._note(f"sample {' '.join(request.base_model for request in requests)}")
+        sequence = SampledSequence(np.zeros(1, np.int32), np.zeros(1, np.float32), "stop")
+        return [SampleResult([sequence] * request.num_samples, None) for request in requests]
+
+    def unload_model(self, model_id: str) -> None:
+        self._note(f"unload {model_id}")
+
+
+def gradient(model_id: str, loss_fn: str = "cross_entropy") -> ForwardBackward:
+    """A gradient request whose loss name serves as its label."""
+    return ForwardBackward(model_id, [], loss_fn)

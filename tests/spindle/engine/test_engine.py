@@ -1,0 +1,249 @@
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spindle.backends.contract import Backend, LoraShape, OptimizerConfig, SampleRequest, SamplingParams, UserError
+from spindle.engine import Engine, Timing, Work, refusal
+from tests.spindle.engine.recording import RecordingBackend, gradient
+
+TIMING = Timing(sample_quiet=0.05, sample_linger=0.5, sample_sequences=64, gap=60.0)
+
+
+class Bench:
+    """An engine over a recording backend, with a clock that tests can move."""
+
+    def __init__(self) -> None:
+        self.backend = RecordingBackend()
+        self.skew = 0.0
+        self.engine = Engine(self.backend, TIMING, clock=lambda: time.monotonic() + self.skew)
+
+    def open(self, *model_ids: str) -> None:
+        for model_id in model_ids:
+            self.engine.open(model_id, creation(model_id)).result(5)
+        self.backend.calls.clear()
+
+    def blocked(self, model_id: str = "blocker") -> None:
+        """Occupy the compute thread until `backend.hold` is set."""
+        self.open(model_id)
+        self.backend.entered.clear()
+        self.backend.hold.clear()
+        self.engine.submit(model_id, 1, step(model_id))
+        assert self.backend.entered.wait(5)
+
+
+@pytest.fixture
+def bench() -> Iterator[Bench]:
+    bench = Bench()
+    yield bench
+    bench.backend.hold.set()
+    assert bench.engine.stop(5)
+
+
+def creation(model_id: str) -> Work:
+    return Work(lambda backend: backend.create_model(model_id, "base", LoraShape(), OptimizerConfig()))
+
+
+def step(model_id: str) -> Work:
+    def run(backend: Backend) -> None:
+        from spindle.backends.contract import AdamParams
+
+        backend.optim_step(model_id, AdamParams())
+
+    return Work(run)
+
+
+def prompt(base: str = "base", num_samples: int = 1) -> SampleRequest:
+    return SampleRequest(base, None, np.zeros(3, np.int64), num_samples, SamplingParams())
+
+
+def settle(*futures: "Future[Any]") -> None:
+    assert not wait(futures, 5).not_done
+
+
+def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 5
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.005)
+
+
+def test_commands_run_by_sequence_id_whatever_order_they_arrive_in(bench: Bench) -> None:
+    bench.open("m")
+    futures = [bench.engine.submit("m", number, gradient("m", f"chunk{number}")) for number in (2, 3, 4, 5)]
+    futures.append(bench.engine.submit("m", 6, step("m")))
+    time.sleep(0.1)
+    assert bench.backend.calls == []
+    assert not any(future.done() for future in futures)
+    settle(*futures, bench.engine.submit("m", 1, gradient("m", "chunk1")))
+    assert bench.backend.calls == [*(f"gradient m/chunk{number}" for number in (1, 2, 3, 4, 5)), "step m"]
+
+
+def test_one_thread_owns_the_backend(bench: Bench) -> None:
+    bench.open("a", "b")
+    settle(
+        bench.engine.submit("a", 1, step("a")), bench.engine.sample(prompt()), bench.engine.submit("b", 1, step("b"))
+    )
+    assert len(bench.backend.threads) == 1
+    assert threading.get_ident() not in bench.backend.threads
+
+
+def test_a_refused_request_takes_its_place_and_the_rest_goes_on(bench: Bench) -> None:
+    bench.open("m")
+    later = bench.engine.submit("m", 2, step("m"))
+    refused = bench.engine.submit("m", 1, refusal(UserError("rank is -1; expected at least 1.")))
+    settle(later, refused)
+    with pytest.raises(UserError, match="rank is -1"):
+        refused.result()
+    assert bench.backend.calls == ["step m"]
+
+
+def test_a_bad_request_and_a_crash_fail_their_own_promise_only(bench: Bench) -> None:
+    bench.open("m")
+    bad = bench.engine.submit("m", 1, gradient("m", "bad"))
+    broken = bench.engine.submit("m", 2, gradient("m", "broken"))
+    good = bench.engine.submit("m", 3, gradient("m"))
+    settle(bad, broken, good)
+    assert isinstance(bad.exception(), UserError)
+    assert isinstance(broken.exception(), RuntimeError)
+    assert good.result().metrics == {"loss:sum": 0.0}
+
+
+def test_an_id_that_ran_is_not_run_again(bench: Bench) -> None:
+    bench.open("m")
+    settle(bench.engine.submit("m", 1, step("m")))
+    with pytest.raises(UserError, match="Request 1 of training run m was executed already"):
+        bench.engine.submit("m", 1, step("m")).result(5)
+    assert bench.backend.calls == ["step m"]
+
+
+def test_gradients_of_models_that_are_ready_together_share_a_call(bench: Bench) -> None:
+    bench.open("a", "b", "c")
+    bench.blocked()
+    futures = [bench.engine.submit(model_id, 1, gradient(model_id)) for model_id in ("a", "b", "c")]
+    bench.backend.hold.set()
+    settle(*futures)
+    assert bench.backend.calls[1:] == ["gradient a/cross_entropy b/cross_entropy c/cross_entropy"]
+
+
+def test_models_take_turns(bench: Bench) -> None:
+    bench.open("a", "b")
+    bench.blocked()
+    futures = [bench.engine.submit("a", number, step("a")) for number in (1, 2, 3)]
+    futures += [bench.engine.submit("b", number, step("b")) for number in (1, 2, 3)]
+    bench.backend.hold.set()
+    settle(*futures)
+    assert bench.backend.calls[1:] == ["step a", "step b"] * 3
+
+
+def test_sampling_requests_of_one_step_share_a_batch(bench: Bench) -> None:
+    futures = []
+    for _ in range(8):
+        futures.append(bench.engine.sample(prompt(num_samples=2)))
+        time.sleep(0.005)
+    settle(*futures)
+    assert bench.backend.calls == ["sample " + " ".join(["base"] * 8)]
+    assert len(futures[0].result().sequences) == 2
+
+
+def test_a_batch_holds_one_base_model_and_a_limited_number_of_sequences(bench: Bench) -> None:
+    bench.blocked()
+    futures = [bench.engine.sample(prompt(base, 30)) for base in ("one", "two", "one", "one", "two")]
+    bench.backend.hold.set()
+    settle(*futures)
+    assert bench.backend.calls[1:] == ["sample one one", "sample two two", "sample one"]
+
+
+def test_a_request_above_the_batch_limit_still_runs(bench: Bench) -> None:
+    assert len(bench.engine.sample(prompt(num_samples=200)).result(5).sequences) == 200
+
+
+def test_training_and_sampling_alternate(bench: Bench) -> None:
+    bench.open("m")
+    bench.blocked()
+    futures: list[Future[Any]] = [bench.engine.submit("m", number, step("m")) for number in (1, 2, 3)]
+    futures += [bench.engine.sample(prompt(num_samples=64)) for _ in range(3)]
+    bench.backend.hold.set()
+    settle(*futures)
+    kinds = [call.split()[0] for call in bench.backend.calls[1:]]
+    assert kinds == ["sample", "step"] * 3
+
+
+def test_training_does_not_wait_for_a_lingering_batch(bench: Bench) -> None:
+    bench.open("m")
+    sampled = bench.engine.sample(prompt())
+    settle(bench.engine.submit("m", 1, step("m")), sampled)
+    assert bench.backend.calls == ["step m", "sample base"]
+
+
+def test_a_gap_fails_what_waits_behind_it_and_the_model_goes_on(bench: Bench) -> None:
+    bench.open("m")
+    parked = [bench.engine.submit("m", number, step("m")) for number in (2, 3)]
+    bench.engine.fail_gaps()
+    assert not any(future.done() for future in parked)
+    bench.skew = 61.0
+    bench.engine.fail_gaps()
+    for future in parked:
+        with pytest.raises(UserError, match=r"Request 1 of training run m did not arrive within 60 s"):
+            future.result(0)
+    settle(bench.engine.submit("m", 4, step("m")))
+    assert bench.backend.calls == ["step m"]
+
+
+def test_writing_to_disk_lets_other_models_go_on_but_not_its_own(bench: Bench) -> None:
+    bench.open("a", "b")
+    writing = threading.Event()
+    saved = bench.engine.submit("a", 1, Work(lambda _: "staged", lambda staged: (writing.wait(5), staged)[1]))
+    after = bench.engine.submit("a", 2, step("a"))
+    settle(bench.engine.submit("b", 1, step("b")))
+    assert not saved.done()
+    assert not after.done()
+    writing.set()
+    assert saved.result(5) == "staged"
+    settle(after)
+    assert bench.backend.calls == ["step b", "step a"]
+
+
+def test_a_failed_write_fails_the_save_and_frees_the_queue(bench: Bench, tmp_path: Path) -> None:
+    bench.open("m")
+    saved = bench.engine.submit("m", 1, Work(lambda _: None, lambda _: (tmp_path / "no" / "file").write_text("")))
+    settle(saved, bench.engine.submit("m", 2, step("m")))
+    assert isinstance(saved.exception(), FileNotFoundError)
+
+
+def test_closing_fails_what_is_queued_and_frees_the_model(bench: Bench) -> None:
+    bench.open("m")
+    bench.blocked()
+    queued = bench.engine.submit("m", 1, step("m"))
+    bench.engine.close("m", "the session ended")
+    with pytest.raises(UserError, match="the session ended"):
+        queued.result(0)
+    bench.backend.hold.set()
+    until(lambda: "unload m" in bench.backend.calls)
+    with pytest.raises(UserError, match="not open"):
+        bench.engine.submit("m", 2, step("m")).result(0)
+
+
+def test_a_cancelled_sample_is_not_computed_but_a_training_command_cannot_be_cancelled(bench: Bench) -> None:
+    bench.open("m")
+    bench.blocked()
+    sampled, trained = bench.engine.sample(prompt()), bench.engine.submit("m", 1, step("m"))
+    assert sampled.cancel()
+    assert not trained.cancel()
+    bench.backend.hold.set()
+    settle(trained, bench.engine.sample(prompt()))
+    assert [call for call in bench.backend.calls if call.startswith("sample")] == ["sample base"]
+
+
+def test_stopping_fails_what_has_not_run() -> None:
+    bench = Bench()
+    bench.open("m")
+    parked = bench.engine.submit("m", 2, step("m"))
+    assert bench.engine.stop(5)
+    with pytest.raises(UserError, match="shutting down"):
+        parked.result(0)
