@@ -14,7 +14,7 @@ from research_exchange.documents.decision_rule import Band, Criterion, DecisionR
 from research_exchange.documents.evaluation import Evaluation, parse_evaluation
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, is_sha256, is_text, is_whole, show, show_names
-from research_exchange.documents.gates import GateStatus, Problem
+from research_exchange.documents.gates import GateStatus, Problem, Provenance
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_ROWS, Observation, Observations, read_file, read_rows
 from research_exchange.documents.run_state import OutcomeReason, RunState, Verdict
@@ -77,6 +77,8 @@ class Decision:
     file: str | None = None
     """The observations file; None where the rows stand in the update itself."""
     file_sha256: str | None = None
+    provenance: Provenance = Provenance.RECOMPUTED
+    """Of every number here."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +107,10 @@ def decide_run(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Decision:
     posted, evaluation = state.latest("decision"), state.latest("evaluation")
     if posted is None:
         action = "Report decision with observations, or with an observations_file that the run retains."
-        problem = Problem("R-141", "decision", "the observations of the spec's decision_rule", "nothing", action)
+        missing = Problem("R-141", "decision", "the observations of the spec's decision_rule", "nothing", action)
+        problems = (*parse_decision_rule(spec).problems, missing)
         reason = OutcomeReason.INCOMPLETE_EXECUTION
-        return Decision(GateStatus.UNVERIFIED, outcome_reason=reason, problems=(problem,))
+        return Decision(GateStatus.UNVERIFIED, outcome_reason=reason, problems=problems)
     return _decide(spec, _find_rows(posted.value, shelf), None if evaluation is None else evaluation.value)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from research_exchange.documents.decision_rule import Criterion, DecisionRule
+from research_exchange.documents.decision_rule import DecisionRule
 from research_exchange.documents.evaluation import Evaluation, Evaluator
 from research_exchange.documents.fields import show, show_names
 from research_exchange.documents.gates import Problem

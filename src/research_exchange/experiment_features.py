@@ -80,36 +80,37 @@ def check_applicability(spec: Mapping[str, JsonValue], check: str) -> Answer:
     if check not in CHECKS:
         raise ValueError(f"There is no check {check!r}; the checks are {', '.join(CHECKS)}.")
     definition = CHECKS[check]
-    return _decide(definition, _any_feature(spec, definition.features), _contract_flag(spec, definition))
+    declared = spec.get("experiment_features")
+    features = {
+        name: _boolean(declared.get(name)) if isinstance(declared, Mapping) else None for name in definition.features
+    }
+    return _decide(definition, features, _contract_flag(spec, definition))
 
 
-def _decide(check: Check, feature: bool | None, contract: bool | None) -> Answer:
-    names = " or ".join(check.features)
+def _decide(check: Check, features: Mapping[str, bool | None], contract: bool | None) -> Answer:
     asked = f"{check.contract}.{check.flag}"
-    if feature is True and contract is False:
-        return _required(f"{names} is true, which overrides {asked} = false.", conflict=True)
-    if feature is True:
-        return _required(f"{names} is true.")
-    if feature is False and contract is True:
-        return _required(f"{asked} is true, although {names} is declared false.", conflict=True)
+    true = [name for name, value in features.items() if value is True]
+    undeclared = [name for name, value in features.items() if value is None]
+    if true and contract is False:
+        return _required(f"{_are(true)} true, which overrides {asked} = false.", conflict=True)
+    if true:
+        return _required(f"{_are(true)} true.")
+    if contract is True and not undeclared:
+        return _required(f"{asked} is true, although {_are(list(features))} declared false.", conflict=True)
     if contract is True:
         return _required(f"{asked} is true.")
-    if feature is False:
-        return {"status": Applicability.NOT_APPLICABLE, "reason": f"{names} is declared false.", "conflict": False}
-    return {"status": Applicability.UNKNOWN, "reason": f"{names} is not declared.", "conflict": False}
+    if undeclared:
+        return {"status": Applicability.UNKNOWN, "reason": f"{_are(undeclared)} not declared.", "conflict": False}
+    reason = f"{_are(list(features))} declared false."
+    return {"status": Applicability.NOT_APPLICABLE, "reason": reason, "conflict": False}
+
+
+def _are(names: list[str]) -> str:
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'}"
 
 
 def _required(reason: str, *, conflict: bool = False) -> Answer:
     return {"status": Applicability.REQUIRED, "reason": reason, "conflict": conflict}
-
-
-def _any_feature(spec: Mapping[str, JsonValue], names: tuple[str, ...]) -> bool | None:
-    """True if any is true, False if all are false, None (unknown) otherwise."""
-    declared = spec.get("experiment_features")
-    values = [_boolean(declared.get(name)) if isinstance(declared, Mapping) else None for name in names]
-    if True in values:
-        return True
-    return False if all(value is False for value in values) else None
 
 
 def _contract_flag(spec: Mapping[str, JsonValue], check: Check) -> bool | None:

@@ -1,0 +1,154 @@
+"""The activation gate: did a short pilot in the exact regime show the treatment at work (contract §10)?
+
+The spec's ranges alone decide (R-124); a range or a pass flag in the report is not looked at.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from research_exchange.documents.fields import as_list, as_mapping, is_number, is_text, show
+from research_exchange.documents.gates import GateStatus, Problem
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.run_state import Posted, RunState
+from research_exchange.documents.spec import Spec
+
+__all__ = ["Activation", "activation_problems", "check_activation"]
+
+
+@dataclass(frozen=True)
+class Activation:
+    """What the calibrations show."""
+
+    status: GateStatus
+    reason: str
+    problems: tuple[Problem, ...] = ()
+    values: Mapping[str, JsonValue] | None = None
+    """The latest calibration, extra values included (R-126)."""
+    update: int | None = None
+    earlier_failures: tuple[int, ...] = ()
+    """Updates whose calibration did not pass before the latest one."""
+
+
+def check_activation(spec: Spec, state: RunState) -> Activation:
+    """Judges the latest calibration; earlier ones that did not pass stay visible (R-126).
+
+    A missing value is unverified while the run goes on and failed once it has ended (R-123).
+    """
+    checks = as_list(spec.section("activation_gate").get("checks"))
+    malformed = _malformed_checks(checks)
+    if malformed:
+        return Activation(GateStatus.UNVERIFIED, "The spec's activation checks cannot be applied.", malformed)
+    history = state.posted.get("activation_calibration", ())
+    if not history:
+        problem = Problem(
+            "R-123", "activation_calibration", "the values of a short pilot", "nothing", "Report them before training."
+        )
+        return Activation(_if_missing(state), "No calibration was reported.", (problem,))
+    latest = history[-1]
+    problems = activation_problems(spec, latest.value)
+    return Activation(
+        status=_status(spec, state, latest),
+        reason=_reason(len(checks), len(problems)),
+        problems=problems,
+        values=_values(latest.value),
+        update=latest.update,
+        earlier_failures=tuple(entry.update for entry in history[:-1] if _unmet(spec, entry.value)),
+    )
+
+
+def activation_problems(spec: Spec, calibration: JsonValue) -> tuple[Problem, ...]:
+    """What a calibration misses: one problem per check of the spec that it does not meet. Never raises."""
+    action = "Do not start full training: diagnose, and report the run as inconclusive."
+    return tuple(
+        Problem("R-123", f"activation_calibration.values.{check.metric}", check.wanted, show(check.value), action)
+        for check in _unmet(spec, calibration)
+    )
+
+
+@dataclass(frozen=True)
+class _Unmet:
+    metric: str
+    wanted: str
+    value: JsonValue
+    """None where it was not reported."""
+
+
+def _unmet(spec: Spec, calibration: JsonValue) -> list[_Unmet]:
+    values = _values(calibration)
+    checks = [as_mapping(entry) for entry in as_list(spec.section("activation_gate").get("checks"))]
+    return [
+        _Unmet(str(check.get("metric")), _wanted(check), values.get(str(check.get("metric"))))
+        for check in checks
+        if not _meets(check, values.get(str(check.get("metric"))))
+    ]
+
+
+def _meets(check: Mapping[str, JsonValue], value: JsonValue) -> bool:
+    if "one_of" in check:
+        return any(_same(value, allowed) for allowed in as_list(check["one_of"]))
+    low, high = check.get("min"), check.get("max")
+    return is_number(value) and (not is_number(low) or low <= value) and (not is_number(high) or value <= high)
+
+
+def _same(value: JsonValue, allowed: JsonValue) -> bool:
+    """JSON equality with types (R-125): 1 is 1.0, but neither "1" nor true."""
+    if is_number(value) and is_number(allowed):
+        return value == allowed
+    return value is not None and type(value) is type(allowed) and value == allowed
+
+
+def _wanted(check: Mapping[str, JsonValue]) -> str:
+    if "one_of" in check:
+        return f"one of {', '.join(show(allowed) for allowed in as_list(check['one_of']))}"
+    low, high = check.get("min"), check.get("max")
+    parts = [f"at least {show(low)}"] * (low is not None) + [f"at most {show(high)}"] * (high is not None)
+    return f"a finite number, {' and '.join(parts)}"
+
+
+def _status(spec: Spec, state: RunState, latest: Posted) -> GateStatus:
+    unmet = _unmet(spec, latest.value)
+    if not unmet:
+        return GateStatus.PASSED
+    return _if_missing(state) if all(check.value is None for check in unmet) else GateStatus.FAILED
+
+
+def _if_missing(state: RunState) -> GateStatus:
+    return GateStatus.FAILED if state.is_final else GateStatus.UNVERIFIED
+
+
+def _reason(checks: int, failures: int) -> str:
+    if not failures:
+        return f"All {checks} activation checks hold, as reported."
+    return f"{failures} of {checks} activation checks do not hold."
+
+
+def _values(calibration: JsonValue) -> Mapping[str, JsonValue]:
+    return as_mapping(as_mapping(calibration).get("values"))
+
+
+def _malformed_checks(checks: object) -> tuple[Problem, ...]:
+    entries = as_list(checks)
+    path = "activation_gate.checks"
+    metrics = [as_mapping(entry).get("metric") for entry in entries]
+    if not entries:
+        return (_malformed(path, "at least one check", "none"),)
+    if not all(is_text(metric) for metric in metrics) or len(set(map(str, metrics))) < len(metrics):
+        return (_malformed(path, "a different metric in each check", "one missing or twice"),)
+    return tuple(
+        _malformed(f"{path}[{index}]", "min and/or max with min ≤ max, or a non-empty one_of", show(entry))
+        for index, entry in enumerate(entries)
+        if not _is_applicable(as_mapping(entry))
+    )
+
+
+def _is_applicable(check: Mapping[str, JsonValue]) -> bool:
+    low, high, one_of = check.get("min"), check.get("max"), check.get("one_of")
+    if "one_of" in check:
+        return bool(as_list(one_of)) and low is None and high is None
+    ends = [end for end in (low, high) if end is not None]
+    numbers = [end for end in ends if is_number(end)]
+    return bool(numbers) and len(numbers) == len(ends) and numbers == sorted(numbers)
+
+
+def _malformed(path: str, expected: str, found: str) -> Problem:
+    return Problem("R-121", path, expected, found, "Save a corrected version of the spec.")

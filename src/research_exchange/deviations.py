@@ -1,0 +1,140 @@
+"""What a run did otherwise than its spec says, and when it said so (contract §6)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from research_exchange.documents.fields import as_mapping, is_text, show
+from research_exchange.documents.gates import Flag
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.run_state import Posted, RunState
+
+__all__ = ["FIELDS", "Deviation", "Deviations", "Recording", "fold_deviations"]
+
+FIELDS = ("model", "objective", "effective_batch", "steps", "dataset", "evaluator", "endpoint")
+CHANGES_HYPOTHESIS = frozenset({"objective", "endpoint"})
+"""A run that changes one of these tests another hypothesis, whatever the runner says (R-078)."""
+
+
+class Recording(StrEnum):
+    """When a deviation was first posted (R-076)."""
+
+    RECORDED = "recorded"
+    """In a running update, before any arm was completed."""
+    LATE = "late"
+    """In a running update, after an arm was completed."""
+    UNRECORDED = "unrecorded"
+    """In the final update."""
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """Identified by field, original and effective; once posted it stays (R-077)."""
+
+    field: str
+    original: str
+    effective: str
+    reason: str
+    update: int
+    recording: Recording
+    withdrawn: bool
+    """The latest list leaves it out."""
+
+
+@dataclass(frozen=True)
+class Deviations:
+    items: tuple[Deviation, ...]
+    hypothesis_tested: bool
+    """Whether the run tested the hypothesis of its spec."""
+    tested_instead: str | None
+    flags: tuple[Flag, ...]
+
+
+def fold_deviations(state: RunState) -> Deviations:
+    """All deviations a run ever posted. Never raises on what they contain."""
+    folding = _Folding(state)
+    for posted in state.posted.get("deviations", ()):
+        folding.add(posted)
+    items = folding.items()
+    changed = any(deviation.field in CHANGES_HYPOTHESIS for deviation in items)
+    said = [posted.value for posted in state.posted.get("original_hypothesis_tested", ())]
+    instead = _latest_text(state.posted.get("tested_instead", ()))
+    return Deviations(
+        items=items,
+        hypothesis_tested=not changed and not any(value is False for value in said),
+        tested_instead=instead,
+        flags=(*folding.flags, *_unstated(state), *_hypothesis_flags(said, changed=changed, instead=instead)),
+    )
+
+
+class _Folding:
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._found: dict[tuple[str, str, str], Deviation] = {}
+        self._latest: set[tuple[str, str, str]] = set()
+        self.flags: list[Flag] = []
+
+    def add(self, posted: Posted) -> None:
+        if not isinstance(posted.value, list):
+            self._flag("R-075", posted.update, f"states deviations as {show(posted.value)}; they are a list.")
+            return
+        self._latest = set()
+        for entry in posted.value:
+            self._add_one(as_mapping(entry), posted.update)
+
+    def items(self) -> tuple[Deviation, ...]:
+        return tuple(
+            deviation if identity in self._latest else replace(deviation, withdrawn=True)
+            for identity, deviation in self._found.items()
+        )
+
+    def _add_one(self, entry: Mapping[str, JsonValue], update: int) -> None:
+        parts = [entry.get(name) for name in ("field", "original", "effective", "reason")]
+        field, original, effective, reason = (part if isinstance(part, str) else "" for part in parts)
+        identity = (field, original, effective)
+        self._latest.add(identity)
+        if identity in self._found:
+            return
+        if not all(is_text(part) for part in parts):
+            self._flag("R-075", update, "has a deviation without field, original, effective or reason.")
+        elif field not in FIELDS:
+            self._flag("R-075", update, f"deviates in {show(field)}, which is none of {', '.join(FIELDS)}; it is kept.")
+        elif original == effective:
+            self._flag("R-075", update, f"deviates in {field} from {show(original)} to the same.")
+        recording = self._recording(update)
+        if recording is not Recording.RECORDED:
+            self._flag("R-076", update, f"states a deviation in {show(field)} too late: {recording}.")
+        self._found[identity] = Deviation(field, original, effective, reason, update, recording, withdrawn=False)
+
+    def _recording(self, update: int) -> Recording:
+        if update == self._state.final_update:
+            return Recording.UNRECORDED
+        first_completed = min(self._state.completed_arms.values(), default=None)
+        return Recording.LATE if first_completed is not None and first_completed <= update else Recording.RECORDED
+
+    def _flag(self, rule: str, update: int, text: str) -> None:
+        self.flags.append(Flag(rule, update, text))
+
+
+def _unstated(state: RunState) -> list[Flag]:
+    final = state.final_update
+    if final is None or any(posted.update == final for posted in state.posted.get("deviations", ())):
+        return []
+    return [Flag("R-075", final, "is final and does not state deviations; [] says that there were none.")]
+
+
+def _hypothesis_flags(said: Sequence[JsonValue], *, changed: bool, instead: str | None) -> list[Flag]:
+    flags = []
+    if changed and said and said[-1] is True:
+        text = "The run says that it tested the original hypothesis, although its objective or endpoint changed."
+        flags.append(Flag("R-078", None, text))
+    if any(value is False for value in said) and instead is None:
+        flags.append(Flag("R-078", None, "The run does not say in tested_instead what it tested."))
+    if any(not isinstance(value, bool) for value in said):
+        flags.append(Flag("R-078", None, "original_hypothesis_tested is true or false; anything else says nothing."))
+    return flags
+
+
+def _latest_text(history: Sequence[Posted]) -> str | None:
+    texts = [posted.value for posted in history if is_text(posted.value)]
+    return texts[-1] if texts else None

@@ -1,0 +1,153 @@
+"""Puts the rules together: what stands, what is withheld and why.
+
+A judgment is a function of documents alone: the same spec, updates and evidence give the same bytes, on the server,
+in a runner's own check and on an exported bundle.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from research_exchange.completeness import Expectation, check_completeness
+from research_exchange.decision import Decision, decide_run
+from research_exchange.deviations import Deviations, fold_deviations
+from research_exchange.documents.evidence import EvidenceFile, EvidenceShelf
+from research_exchange.documents.fields import as_list, as_mapping
+from research_exchange.documents.gates import Flag, GateResult, GateStatus
+from research_exchange.documents.json import JsonValue, canonical
+from research_exchange.documents.plain import plain
+from research_exchange.documents.run_state import OutcomeReason, RunState, RunStatus, Verdict
+from research_exchange.documents.spec import Spec
+from research_exchange.documents.update import StoredUpdate
+from research_exchange.evaluation import check_comparability
+from research_exchange.evidence import checkpoint_problems
+from research_exchange.gate_results import all_gates
+from research_exchange.outcome import Basis, Objection, settle, withholds
+from research_exchange.predictions import PredictionFiles
+from research_exchange.updates import fold
+
+__all__ = ["VERSION", "Judgment", "judge"]
+
+VERSION = "1"
+"""Of the rules as a whole; a recorded judgment keeps the one it was made with (R-214)."""
+
+
+@dataclass(frozen=True)
+class Judgment:
+    """The Exchange's own reading of a run."""
+
+    version: str
+    spec_sha256: str
+    through_update: int
+    """The newest update that was read; 0 for none."""
+    final_update: int | None
+    status: RunStatus
+    label: str
+    """How far the verdict was checked, in words for a page (R-212, R-215)."""
+    reported_verdict: Verdict | None
+    reported_reason: OutcomeReason | None
+    recorded_verdict: Verdict | None
+    """None while the run goes on."""
+    outcome_reason: OutcomeReason | None
+    """The recorded one."""
+    basis: Basis | None
+    """What decided the recorded verdict."""
+    explanation: str
+    withheld: bool
+    """A definitive verdict was reported and not recorded."""
+    withheld_because: tuple[Objection, ...]
+    """Everything that stands against it, weightiest first; empty where nothing is withheld."""
+    changed_experiment_verdict: Verdict | None
+    gates: tuple[GateResult, ...]
+    withholding_gates: tuple[str, ...]
+    decision: Decision | None
+    """None for a spec without a decision rule."""
+    deviations: Deviations
+    evidence: tuple[Expectation, ...]
+    flags: tuple[Flag, ...]
+
+    def gate(self, name: str) -> GateResult:
+        """One gate by name. Raises `KeyError` for a name that is none."""
+        return {gate.gate: gate for gate in self.gates}[name]
+
+    def to_json(self) -> dict[str, JsonValue]:
+        """The judgment as JSON; a problem or flag also carries its sentence as `text`."""
+        return dict(as_mapping(plain(self)))
+
+    def canonical_bytes(self) -> bytes:
+        """The same judgment, the same bytes."""
+        return canonical(self.to_json())
+
+
+def judge(
+    spec: Spec, updates: Sequence[StoredUpdate], evidence: Sequence[EvidenceFile], *, ended: str | None = None
+) -> Judgment:
+    """Judges a run from its documents. Never raises on what they contain.
+
+    Args:
+        spec: The spec version the run executes.
+        updates: All of the run's updates, malformed and late ones included, in any order.
+        evidence: All files the run retains.
+        ended: Why the last session ended without a final update (R-067); None while one goes on.
+    """
+    state = fold(spec, updates)
+    files = PredictionFiles(EvidenceShelf([file for file in evidence if _is_in_time(file, state)]))
+    deviations = fold_deviations(state)
+    comparability = check_comparability(spec, state, files)
+    decision = decide_run(spec, state, files.shelf) if spec.value.get("decision_rule") is not None else None
+    gates = all_gates(spec, state, comparability, decision)
+    outcome = settle(spec, state, deviations, gates, decision, ended=ended)
+    return Judgment(
+        version=VERSION,
+        spec_sha256=spec.sha256,
+        through_update=state.last_update,
+        final_update=state.final_update,
+        status=state.status,
+        label=_label(spec, decision),
+        reported_verdict=state.verdict,
+        reported_reason=state.outcome_reason,
+        recorded_verdict=outcome.verdict,
+        outcome_reason=outcome.reason,
+        basis=outcome.basis,
+        explanation=outcome.text,
+        withheld=outcome.withheld,
+        withheld_because=outcome.objections if outcome.withheld else (),
+        changed_experiment_verdict=outcome.changed_experiment_verdict,
+        gates=gates,
+        withholding_gates=tuple(gate.gate for gate in gates if withholds(spec, gate)),
+        decision=decision,
+        deviations=deviations,
+        evidence=check_completeness(spec, state, files),
+        flags=(
+            *state.flags,
+            *deviations.flags,
+            *comparability.flags,
+            *_checkpoint_flags(spec, state),
+            *_conflict_flags(gates),
+            *outcome.flags,
+        ),
+    )
+
+
+def _is_in_time(file: EvidenceFile, state: RunState) -> bool:
+    """What a late update brings changes nothing recorded (R-070)."""
+    return file.update is None or state.final_update is None or file.update <= state.final_update
+
+
+def _label(spec: Spec, decision: Decision | None) -> str:
+    if decision is not None:
+        return "recomputed" if decision.status is GateStatus.PASSED else "reported; not recomputed"
+    return "reported; checks unknown; not recomputed" if spec.is_legacy else "reported; not recomputed"
+
+
+def _checkpoint_flags(spec: Spec, state: RunState) -> list[Flag]:
+    flags = []
+    for posted in state.posted.get("evidence", ()):
+        for index, entry in enumerate(as_list(as_mapping(posted.value).get("checkpoints"))):
+            path = f"evidence.checkpoints[{index}]"
+            problems = checkpoint_problems(entry, spec.arm_names, path)
+            flags += [Flag(problem.rule, posted.update, str(problem)) for problem in problems]
+    return flags
+
+
+def _conflict_flags(gates: Sequence[GateResult]) -> list[Flag]:
+    return [Flag("R-086", None, f"{gate.gate}: {gate.reason}") for gate in gates if gate.conflict]
