@@ -39,12 +39,20 @@ class RunView:
 
     def judge(self) -> Judgment:
         """The Exchange's reading of the run, from what it holds now."""
-        return judge(self.spec, self.updates, self.files)
+        return judge(self.spec, self.updates, self.files, ended=self.ended)
 
     @property
     def is_over(self) -> bool:
         """Whether nobody is expected to post any more."""
-        return self.state.is_final or (bool(self.sessions) and all(session.end for session in self.sessions))
+        return self.state.is_final or self.ended is not None
+
+    @property
+    def ended(self) -> str | None:
+        """Why the last session ended, when all have ended and none posted a final update (R-067)."""
+        ends = [session.end for session in self.sessions if session.end is not None]
+        if self.state.is_final or not ends or len(ends) < len(self.sessions):
+            return None
+        return max(ends, key=lambda end: end.ended_at).reason
 
     @property
     def recorded(self) -> dict[str, JsonValue] | None:

@@ -17,7 +17,6 @@ _PRAGMAS = (
     "PRAGMA journal_mode = WAL",
     "PRAGMA synchronous = FULL",
     "PRAGMA foreign_keys = ON",
-    f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
 )
 
 
@@ -61,7 +60,7 @@ def _engine(url: str) -> Engine:
 def _prepare(connection: sqlite3.Connection, _: Any) -> None:
     # The driver would open transactions at moments of its own choice; `_begin` says when.
     connection.isolation_level = None
-    for pragma in _PRAGMAS:
+    for pragma in (f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", *_PRAGMAS):
         connection.execute(pragma).close()
 
 

@@ -1,0 +1,108 @@
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from fastapi.testclient import TestClient
+
+from research_exchange.web import create_app
+from tests.research_exchange.server import scenarios
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Caller:
+    """Somebody with a token, or nobody."""
+
+    http: TestClient
+    token: str | None = None
+
+    def get(self, path: str, **options: Any) -> httpx.Response:
+        return self.http.get(path, headers=self._headers(), **options)
+
+    def post(self, path: str, content: bytes | Json | None = None, **params: str) -> httpx.Response:
+        raw = scenarios.encode(content) if isinstance(content, dict) else content
+        return self.http.post(path, content=raw, params=params, headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+
+
+@dataclass(frozen=True)
+class Runner(Caller):
+    """The runner of one run."""
+
+    run: str = ""
+
+    @property
+    def path(self) -> str:
+        return f"/api/runs/{self.run}"
+
+    def update(self, document: Json | bytes) -> httpx.Response:
+        return self.post(f"{self.path}/updates", document)
+
+    def upload(self, name: str, content: bytes, kind: str = "metrics", **params: str) -> httpx.Response:
+        return self.post(f"{self.path}/evidence", content, name=name, kind=kind, **params)
+
+    def record(self) -> Json:
+        answer: Json = self.get(self.path).json()
+        return answer
+
+    def judgment(self) -> Json:
+        answer: Json = self.get(f"{self.path}/judgment").json()
+        return answer
+
+    def finish(self, wins: int = 150, **changes: Any) -> httpx.Response:
+        """Everything a complete run posts, up to its final update."""
+        self.update(scenarios.calibration())
+        self.upload("observations.jsonl", scenarios.observations(wins))
+        return self.update(scenarios.final(wins, **changes))
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+@pytest.fixture
+def clock() -> Callable[[], datetime]:
+    """A clock that shows one second more at each look."""
+    moments = (datetime(2026, 3, 1, 12, tzinfo=UTC) + timedelta(seconds=n) for n in range(1_000_000))
+    return lambda: next(moments)
+
+
+@pytest.fixture
+def nobody(data: Path, clock: Callable[[], datetime]) -> Iterator[Caller]:
+    """A client of the real application that sends no token."""
+    with TestClient(create_app(data, clock=clock), base_url="http://exchange", raise_server_exceptions=False) as http:
+        yield Caller(http)
+
+
+@pytest.fixture
+def admin(nobody: Caller, data: Path) -> Caller:
+    return Caller(nobody.http, (data / "admin-token").read_text().strip())
+
+
+def start_run(admin: Caller, spec: Json | None = None, launch_mode: str = "ordinary") -> Runner:
+    spec_id = admin.post("/api/specs", spec or scenarios.spec()).json()["id"]
+    created = admin.post("/api/runs", {"spec_id": spec_id, "launch_mode": launch_mode}).json()
+    return Runner(admin.http, created["token"], created["id"])
+
+
+@pytest.fixture
+def runner(admin: Caller) -> Runner:
+    return start_run(admin)
+
+
+@pytest.fixture
+def other_runner(admin: Caller) -> Runner:
+    """The runner of another run of the same spec."""
+    return start_run(admin)

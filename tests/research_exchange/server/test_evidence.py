@@ -1,0 +1,148 @@
+"""Uploading files and getting them back (R-160 to R-169, R-222)."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES
+from tests.research_exchange.server.conftest import Runner
+
+
+def test_a_file_is_kept_and_downloads_safely(runner: Runner) -> None:
+    """R-222: never shown inside the browser, whatever it says it is."""
+    content = b"<script>alert(1)</script>"
+    digest = hashlib.sha256(content).hexdigest()
+    uploaded = runner.upload("page.html", content, "report", sha256=digest)
+    assert uploaded.status_code == 201
+    assert uploaded.json() == {
+        "name": "page.html",
+        "status": "accepted",
+        "kind": "report",
+        "sha256": digest,
+        "problems": [],
+    }
+    download = runner.get(f"{runner.path}/evidence/page.html")
+    assert download.content == content
+    assert download.headers["content-disposition"] == "attachment; filename*=UTF-8''page.html"
+    assert download.headers["x-content-type-options"] == "nosniff"
+    assert download.headers["content-type"] == "application/octet-stream"
+    assert download.headers["etag"] == f'"{digest}"'
+    assert "default-src 'none'" in download.headers["content-security-policy"]
+
+
+def test_a_reader_who_has_the_file_is_not_sent_it_again(runner: Runner) -> None:
+    runner.upload("a.txt", b"a", "log")
+    etag = runner.get(f"{runner.path}/evidence/a.txt").headers["etag"]
+    again = runner.http.get(f"{runner.path}/evidence/a.txt", headers={"If-None-Match": etag})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize("name", ["naïve résumé.txt", "a b.txt", "100%.txt", 'a;b="c".txt', "x?y#z.txt", "日本.jsonl"])
+def test_unusual_names_come_back(runner: Runner, name: str) -> None:
+    from urllib.parse import quote, unquote
+
+    assert runner.upload(name, b"x", "log").status_code == 201
+    download = runner.get(f"{runner.path}/evidence/{quote(name, safe='')}")
+    assert download.content == b"x"
+    disposition = download.headers["content-disposition"]
+    assert disposition.isascii()
+    assert unquote(disposition.partition("''")[2]) == name
+
+
+def test_the_same_name_and_bytes_again_is_no_change(runner: Runner) -> None:
+    """R-164."""
+    runner.upload("a.txt", b"a", "log")
+    again = runner.upload("a.txt", b"a", "log")
+    assert (again.status_code, again.json()["status"]) == (200, "unchanged")
+    assert len(runner.record()["evidence"]) == 1
+
+
+def test_a_name_never_gets_other_bytes(runner: Runner) -> None:
+    """R-164: refused, the first kept."""
+    runner.upload("a.txt", b"first", "log")
+    second = runner.upload("a.txt", b"second", "log")
+    assert second.status_code == 422
+    assert "R-164" in second.json()["problems"][0]
+    assert runner.get(f"{runner.path}/evidence/a.txt").content == b"first"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "rule"),
+    [
+        ("a/b.py", b"x", "R-164"),
+        ("../x", b"x", "R-164"),
+        (".hidden", b"x", "R-164"),
+        ("", b"x", "R-164"),
+        (".env", b"x", "R-169"),
+        ("key.txt", b"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n", "R-169"),
+    ],
+)
+def test_what_the_rules_refuse_is_refused_and_not_stored(
+    runner: Runner, data: Path, name: str, content: bytes, rule: str
+) -> None:
+    answer = runner.upload(name, content, "other")
+    assert answer.status_code == 422
+    assert any(rule in problem for problem in answer.json()["problems"])
+    record = runner.record()
+    assert record["evidence"] == []
+    assert record["refused"][0]["problems"] == answer.json()["problems"]
+    assert [path for path in (data / "blobs").rglob("*") if path.is_file()] == []
+
+
+def test_a_declared_hash_must_be_that_of_the_bytes(runner: Runner) -> None:
+    """R-165."""
+    answer = runner.upload("a.txt", b"a", "log", sha256="0" * 64)
+    assert answer.status_code == 422
+    assert "R-165" in answer.json()["problems"][0]
+
+
+def test_ten_mebibytes_fit_and_one_byte_more_does_not(runner: Runner) -> None:
+    """R-163."""
+    assert runner.upload("most.bin", bytes(MAX_FILE_BYTES), "other").status_code == 201
+    assert runner.upload("more.bin", bytes(MAX_FILE_BYTES + 1), "other").status_code == 413
+    assert [file["size"] for file in runner.record()["evidence"]] == [MAX_FILE_BYTES]
+
+
+def test_the_65th_file_is_refused(runner: Runner) -> None:
+    """R-163."""
+    answers = [runner.upload(f"{n}.txt", b"x", "log").status_code for n in range(MAX_FILES + 1)]
+    assert answers == [201] * MAX_FILES + [422]
+
+
+def test_an_unknown_kind_is_kept_as_other_with_a_note(runner: Runner) -> None:
+    """R-161."""
+    answer = runner.upload("a.txt", b"a", "poem").json()
+    assert (answer["status"], answer["kind"]) == ("accepted", "other")
+    assert "R-161" in answer["problems"][0]
+
+
+def test_a_name_must_be_given(runner: Runner) -> None:
+    answer = runner.post(f"{runner.path}/evidence", b"x", kind="log")
+    assert answer.status_code == 422
+    assert "name" in answer.json()["problems"][0]
+
+
+def test_an_unknown_file_is_not_found(runner: Runner) -> None:
+    assert runner.get(f"{runner.path}/evidence/none.txt").status_code == 404
+
+
+@pytest.mark.parametrize("harm", ["changed", "missing"])
+def test_a_file_that_is_no_longer_what_it_was_is_not_handed_out(runner: Runner, data: Path, harm: str) -> None:
+    """R-16C."""
+    digest = runner.upload("a.txt", b"as accepted", "log").json()["sha256"]
+    blob = data / "blobs" / digest[:2] / digest[2:]
+    if harm == "changed":
+        blob.write_bytes(b"as changed!")
+    else:
+        blob.unlink()
+    answer = runner.get(f"{runner.path}/evidence/a.txt")
+    assert answer.status_code == 410
+    assert "no longer what it was" in answer.json()["error"]
+
+
+def test_what_is_refused_without_end_does_not_fill_the_store(runner: Runner) -> None:
+    files = [{"name": ".env", "kind": "other", "content": str(n)} for n in range(400)]
+    answer = runner.update({"status": "running", "evidence": {"version": 1, "files": files}})
+    assert len(answer.json()["evidence"]) == 400
+    assert len(runner.record()["refused"]) == 256

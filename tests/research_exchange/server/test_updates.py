@@ -1,0 +1,133 @@
+"""Posting updates: kept whatever they say, numbered, safe to send again."""
+
+import hashlib
+
+import pytest
+
+from research_exchange.server.limits import MAX_UPDATE_BYTES
+from tests.research_exchange.server import scenarios
+from tests.research_exchange.server.conftest import Runner
+
+
+def test_updates_are_numbered_and_come_back_byte_for_byte(runner: Runner) -> None:
+    """R-007."""
+    posted = [scenarios.encode(scenarios.progress(step, step / 10)) for step in range(1, 6)]
+    answers = [runner.update(raw) for raw in posted]
+    assert [answer.status_code for answer in answers] == [201] * 5
+    assert [answer.json()["sequence"] for answer in answers] == [1, 2, 3, 4, 5]
+    assert [answer.json()["sha256"] for answer in answers] == [hashlib.sha256(raw).hexdigest() for raw in posted]
+    assert [runner.get(f"{runner.path}/updates/{n}").content for n in range(1, 6)] == posted
+    listed = runner.record()["updates"]
+    assert [(update["sequence"], update["size"]) for update in listed] == list(enumerate(map(len, posted), 1))
+    assert all(update["received_at"].endswith("Z") for update in listed)
+
+
+def test_sending_the_last_update_again_changes_nothing(runner: Runner) -> None:
+    first = runner.update(scenarios.progress(1, 0.5))
+    again = runner.update(scenarios.progress(1, 0.5))
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == first.json()
+    assert len(runner.record()["updates"]) == 1
+
+
+def test_an_earlier_update_sent_again_is_a_new_one(runner: Runner) -> None:
+    runner.update(scenarios.progress(1, 0.5))
+    runner.update(scenarios.progress(2, 0.5))
+    assert runner.update(scenarios.progress(1, 0.5)).json()["sequence"] == 3
+
+
+@pytest.mark.parametrize(
+    ("raw", "says"),
+    [
+        (b"", "Not JSON"),
+        (b'{"status": "running"', "Not JSON"),
+        (b'{"metrics": {"loss": NaN}}', "NaN"),
+        (b'{"status": "running", "status": "failed"}', "stands twice"),
+        (b"[" * 65 + b"]" * 65, "nested deeper"),
+        (b"\xff\xfe", "not valid UTF-8"),
+        (b'"supported"', "An update is a JSON object"),
+    ],
+)
+def test_what_cannot_be_read_is_stored_and_said_to_be_so(runner: Runner, raw: bytes, says: str) -> None:
+    """R-06A: stored with its number, folds to nothing, answered 422."""
+    runner.update(scenarios.progress(1, 0.5))
+    before = runner.record()["state"]
+    answer = runner.update(raw)
+    assert answer.status_code == 422
+    assert answer.json()["sequence"] == 2
+    assert says in answer.json()["error"]
+    assert runner.get(f"{runner.path}/updates/2").content == raw
+    record = runner.record()
+    assert says in record["updates"][1]["malformed"]
+    assert record["state"]["metrics"] == before["metrics"]
+    assert runner.update(raw).json()["sequence"] == 2
+
+
+def test_an_update_over_the_cap_is_refused_before_it_is_parsed(runner: Runner) -> None:
+    """R-240."""
+    answer = runner.update(b"[" * (MAX_UPDATE_BYTES + 1))
+    assert answer.status_code == 413
+    assert "50,331,648 bytes" in answer.json()["error"]
+    assert runner.record()["updates"] == []
+
+
+def test_the_answer_names_what_is_odd_about_an_update(runner: Runner) -> None:
+    """R-061: flagged, not rejected."""
+    answer = runner.update({"status": "running", "verdict": "supported"})
+    assert answer.status_code == 201
+    assert any("R-061" in flag for flag in answer.json()["flags"])
+    assert runner.update(scenarios.progress(1, 0.5)).json()["flags"] == []
+
+
+def test_metrics_keep_their_history(runner: Runner) -> None:
+    """R-065."""
+    for step in (1, 2, 3):
+        runner.update(scenarios.progress(step, step / 4))
+    runner.update({"status": "running", "metrics": {"other": 1}})
+    reward = runner.record()["state"]["metrics"]["reward"]
+    assert [entry["value"] for entry in reward["history"]] == [0.25, 0.5, 0.75]
+
+
+def test_an_update_carries_files(runner: Runner) -> None:
+    """R-160: each admitted or refused by itself, and the update stands."""
+    files = [
+        {"name": "run.py", "kind": "script", "content": "print(1)\n"},
+        {"name": "../x", "kind": "script", "content": "print(2)\n"},
+        {"name": ".env", "kind": "other", "content": "A=1"},
+        {"name": "both.txt", "kind": "log", "content": "a", "source_url": "https://example.com/attachments/a"},
+    ]
+    answer = runner.update({"status": "running", "evidence": {"version": 1, "files": files}})
+    assert answer.status_code == 201
+    told = {file["name"]: file for file in answer.json()["evidence"]}
+    assert {name: file["status"] for name, file in told.items()} == {
+        "run.py": "accepted",
+        "../x": "rejected",
+        ".env": "rejected",
+        "both.txt": "rejected",
+    }
+    assert "R-164" in told["../x"]["problems"][0]
+    assert "R-169" in told[".env"]["problems"][0]
+    record = runner.record()
+    assert [(file["name"], file["kind"], file["update"]) for file in record["evidence"]] == [("run.py", "script", 1)]
+    assert [refusal["name"] for refusal in record["refused"]] == ["../x", ".env", "both.txt"]
+    assert runner.get(f"{runner.path}/evidence/run.py").content == b"print(1)\n"
+
+
+def test_files_of_an_update_that_is_sent_again_are_kept_and_refused_once(runner: Runner) -> None:
+    files = [{"name": "a.txt", "kind": "log", "content": "a"}, {"name": ".env", "kind": "log", "content": "b"}]
+    document = {"status": "running", "evidence": {"version": 1, "files": files}}
+    runner.update(document)
+    again = runner.update(document)
+    assert [file["status"] for file in again.json()["evidence"]] == ["unchanged", "rejected"]
+    assert (len(runner.record()["evidence"]), len(runner.record()["refused"])) == (1, 1)
+
+
+def test_an_update_belongs_to_the_session_that_is_open(runner: Runner) -> None:
+    runner.update(scenarios.progress(1, 0.5))
+    session = runner.post(f"{runner.path}/sessions").json()["session"]
+    runner.update(scenarios.progress(2, 0.5))
+    assert [update["session"] for update in runner.record()["updates"]] == [None, session]
+
+
+def test_an_unknown_update_is_not_found(runner: Runner) -> None:
+    assert runner.get(f"{runner.path}/updates/1").status_code == 404
