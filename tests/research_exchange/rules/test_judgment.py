@@ -1,0 +1,116 @@
+"""Whole runs: what each row of the contract's accept and reject tables makes of a run that is sound otherwise."""
+
+from typing import Any
+
+import pytest
+
+from research_exchange import outcome
+from research_exchange.judgment import Judgment
+from tests.research_exchange.rules.support import judge_bundle, patched, vectors
+
+RUNS = vectors("runs")
+CASES = {case["name"]: case for case in RUNS["cases"]}
+
+
+def rules_named(judgment: Judgment) -> set[str]:
+    problems = [problem.rule for gate in judgment.gates for problem in gate.problems]
+    return {*problems, *(flag.rule for flag in judgment.flags)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_run(name: str) -> None:
+    case = CASES[name]
+    expect: dict[str, Any] = case["expect"]
+    judgment = judge_bundle(patched(RUNS["base"], case["patch"]))
+    because = list(dict.fromkeys(objection.subject for objection in judgment.withheld_because))
+    found = {
+        "recorded": judgment.recorded_verdict,
+        "withheld": judgment.withheld,
+        "reason": judgment.outcome_reason,
+        "basis": judgment.basis,
+        "label": judgment.label,
+        "gates": {gate: judgment.gate(gate).status for gate in expect.get("gates", {})},
+        "withheld_because": because,
+        "changed_experiment_verdict": judgment.changed_experiment_verdict,
+        "decision": judgment.decision.verdict if judgment.decision else None,
+    }
+    assert {key: found[key] for key in expect} == expect
+    assert set(case["rules"]) <= rules_named(judgment)
+
+
+def test_case_names_are_different() -> None:
+    assert len(CASES) == len(RUNS["cases"])
+
+
+def test_a_run_that_ended_without_a_final_update_is_a_partial_result() -> None:
+    """R-067"""
+    bundle = patched(RUNS["base"], [{"op": "remove", "path": "/updates/2"}])
+    judgment = judge_bundle(bundle, ended="the script exited with code 137.")
+    assert judgment.recorded_verdict == "inconclusive"
+    assert (judgment.outcome_reason, judgment.basis) == ("incomplete_execution", "incomplete_execution")
+    assert "code 137" in judgment.explanation
+    assert not judgment.withheld, "nothing definitive was reported"
+
+
+def test_an_end_is_not_looked_at_once_there_is_a_final_update() -> None:
+    assert judge_bundle(RUNS["base"], ended="the script exited with code 1.").recorded_verdict == "supported"
+
+
+@pytest.mark.parametrize(("withholds", "recorded"), [(False, "refuted"), (True, "inconclusive")])
+def test_one_constant_says_whether_unknown_checks_withhold_a_legacy_verdict(
+    withholds: bool, recorded: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R-212"""
+    case = CASES["a legacy spec keeps the reported verdict, labelled"]
+    monkeypatch.setattr(outcome, "LEGACY_UNKNOWN_WITHHOLDS", withholds)
+    judgment = judge_bundle(patched(RUNS["base"], case["patch"]))
+    assert (judgment.recorded_verdict, judgment.withheld) == (recorded, withholds)
+
+
+def test_numbers_say_where_they_come_from() -> None:
+    judgment = judge_bundle(RUNS["base"])
+    assert judgment.decision is not None
+    assert judgment.decision.provenance == "recomputed"
+    assert judgment.gate("activation_gate").provenance == dict.fromkeys(
+        ("reward_spread", "group_size", "model"), "declared"
+    )
+    (evaluator,) = judgment.gate("evaluation_comparability").computed.values()
+    assert evaluator in RUNS["base"]["updates"][2]["evaluation"]["evaluators"]
+
+
+def test_the_json_form_holds_the_decision_and_the_sentences() -> None:
+    case = CASES["decision: a row is missing"]
+    value: Any = judge_bundle(patched(RUNS["base"], case["patch"])).to_json()
+    gate = next(gate for gate in value["gates"] if gate["gate"] == "decision")
+    assert gate["problems"][0]["text"] == (
+        'R-143 decision.observations: expected 8 items of "trained" with seed 0 on "accuracy", '
+        'found 7 usable; "q3" is missing. Report every value once; nothing is inferred, dropped or clipped.'
+    )
+    whole: Any = judge_bundle(RUNS["base"]).to_json()
+    (criterion,) = whole["decision"]["criteria"]
+    assert (criterion["n"], criterion["effect"], criterion["state"]) == (8, 0.5, "pass")
+    assert criterion["half_width"] == pytest.approx(0.9603227913, abs=1e-10)
+    assert criterion["means"] == {"trained": 0.75, "untrained": 0.25}
+
+
+def test_earlier_calibrations_that_did_not_hold_stay_visible() -> None:
+    """R-126"""
+    case = CASES["activation: the latest calibration decides"]
+    gate = judge_bundle(patched(RUNS["base"], case["patch"])).gate("activation_gate")
+    assert "Earlier calibrations did not hold: update 1." in gate.reason
+
+
+def test_objections_are_all_listed_and_the_weightiest_decides() -> None:
+    """R-211"""
+    operations = [
+        {"op": "replace", "path": "/updates/2/status", "value": "failed"},
+        {"op": "add", "path": "/updates/2/original_hypothesis_tested", "value": False},
+        {"op": "replace", "path": "/updates/2/outcome_reason", "value": "tie"},
+        {"op": "replace", "path": "/updates/0/activation_calibration/values/group_size", "value": 2},
+        {"op": "remove", "path": "/updates/2/decision"},
+    ]
+    order = ["changed_experiment", "incomplete_execution", "report", "gate", "decision_unverified"]
+    for start in range(len(order)):
+        judgment = judge_bundle(patched(RUNS["base"], [operations[1], operations[0], *operations[2:]][start:]))
+        assert [objection.basis for objection in judgment.withheld_because] == order[start:]
+        assert judgment.basis == order[start]
