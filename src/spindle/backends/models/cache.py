@@ -39,7 +39,7 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def cache_directory(data: Path | None = None) -> Path:
-    """Spindle's own model cache, for `HF_HUB_CACHE`; below `data`, else `$SPINDLE_DATA`, else the user's data folder."""
+    """Spindle's own model cache, for `HF_HUB_CACHE`: in `data`, else `$SPINDLE_DATA`, else the user's data folder."""
     if data is None:
         share = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
         data = Path(os.environ.get("SPINDLE_DATA") or Path(share) / "spindle")

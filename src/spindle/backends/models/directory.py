@@ -77,5 +77,7 @@ def _architecture(name: str, path: Path, config: dict[str, Any]) -> str:
 def _positive(name: str, path: Path, config: dict[str, Any], key: str) -> int:
     value = config.get(key)
     if not isinstance(value, int) or value < 1:
-        raise ModelError(f"Model {name!r}: {path / 'config.json'} must state {key} as a positive number, found {value!r}.")
+        raise ModelError(
+            f"Model {name!r}: {path / 'config.json'} must state {key} as a positive number, found {value!r}."
+        )
     return value

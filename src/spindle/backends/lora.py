@@ -1,0 +1,227 @@
+"""LoRA adapters of many models on one set of frozen base weights (Hu et al. 2021, arXiv 2106.09685, eq. 3).
+
+    h = W x + (alpha / r) B A x
+
+A batch holds rows of several adapters; consecutive rows of one adapter form a `Span`. Each `LoraLinear` of a base model
+looks up, for each span, the pair (A, B) that its adapter has at that place, if any.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from spindle.backends.contract import LoraShape
+
+HEAD = "model.unembed_tokens"
+"""Where an adapter names its part on the output head, tied to the embedding or not."""
+
+ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+MLP = ("gate_proj", "up_proj", "down_proj")
+
+
+@dataclass(frozen=True)
+class LowRank:
+    """One pair of matrices."""
+
+    a: Tensor
+    """[r, in]"""
+    b: Tensor
+    """[out, r]"""
+    scaling: float
+    """alpha / r"""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A linear map of the base model that may carry a low-rank pair."""
+
+    path: str
+    """Module path in `transformers`, e.g. `model.layers.0.self_attn.q_proj`, or `HEAD`."""
+    inputs: int
+    outputs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Adapter:
+    """The low-rank pairs of one model, by place."""
+
+    shape: LoraShape
+    pairs: Mapping[str, LowRank]
+
+    def parameters(self) -> dict[str, Tensor]:
+        """Trainable tensors by their name in a checkpoint, less the PEFT prefix."""
+        named = {}
+        for path, pair in self.pairs.items():
+            named[f"{path}.lora_A.weight"] = pair.a
+            named[f"{path}.lora_B.weight"] = pair.b
+        return named
+
+
+@dataclass(frozen=True)
+class Span:
+    """Consecutive rows of a batch that belong to one adapter (None: the base model alone)."""
+
+    adapter: Adapter | None
+    rows: int
+
+
+@dataclass
+class Routing:
+    """Which rows of the batch now in the model belong to whom; shared by all layers of a base model."""
+
+    spans: Sequence[Span] = field(default=())
+
+    @contextlib.contextmanager
+    def over(self, spans: Sequence[Span]) -> Iterator[None]:
+        self.spans = spans
+        try:
+            yield
+        finally:
+            self.spans = ()
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows `start:stop` of a matrix of inputs go through `pair`."""
+
+    start: int
+    stop: int
+    pair: LowRank
+
+
+def parts(spans: Sequence[Span], path: str, per_row: int) -> list[Part]:
+    """The spans that have a pair at `path`, where each batch row became `per_row` matrix rows."""
+    found = []
+    start = 0
+    for span in spans:
+        stop = start + span.rows * per_row
+        pair = span.adapter.pairs.get(path) if span.adapter is not None else None
+        if pair is not None:
+            found.append(Part(start, stop, pair))
+        start = stop
+    return found
+
+
+def create_adapter(places: Sequence[Place], shape: LoraShape, device: torch.device, dtype: torch.dtype) -> Adapter:
+    """A new adapter: A uniform in ±1/sqrt(in) as in PEFT, B zero. The same seed gives the same bytes on any device."""
+    if shape.seed is None:
+        raise ValueError("the seed of a new adapter must be drawn by its creator, who also reports it")
+    generator = torch.Generator().manual_seed(shape.seed)
+    pairs = {}
+    for place in places:
+        bound = 1 / math.sqrt(place.inputs)
+        a = torch.empty(shape.rank, place.inputs).uniform_(-bound, bound, generator=generator)
+        b = torch.zeros(place.outputs, shape.rank)
+        pairs[place.path] = LowRank(
+            a=a.to(device, dtype).requires_grad_(),
+            b=b.to(device, dtype).requires_grad_(),
+            scaling=shape.alpha / shape.rank,
+        )
+    return Adapter(shape=shape, pairs=pairs)
+
+
+def selected(places: Sequence[Place], shape: LoraShape) -> list[Place]:
+    """The places that a LoRA shape asks to train."""
+    wanted = {
+        **dict.fromkeys(ATTENTION, shape.train_attn),
+        **dict.fromkeys(MLP, shape.train_mlp),
+        HEAD.rpartition(".")[2]: shape.train_unembed,
+    }
+    return [place for place in places if wanted[place.path.rpartition(".")[2]]]
+
+
+class LoraLinear(nn.Module):
+    """A frozen linear map whose rows may each go through a low-rank pair of their own."""
+
+    def __init__(self, linear: nn.Linear, path: str, routing: Routing) -> None:
+        super().__init__()
+        self.weight = linear.weight
+        self.bias = linear.bias
+        self.path = path
+        self._routing = routing
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """[rows, ..., in] to [rows, ..., out], the spans being counted in rows."""
+        matrix = inputs.reshape(-1, inputs.shape[-1])
+        found = parts(self._routing.spans, self.path, per_row=matrix.shape[0] // inputs.shape[0])
+        outputs = lora_linear(matrix, self.weight, self.bias, found)
+        return outputs.view(*inputs.shape[:-1], -1)
+
+
+def lora_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequence[Part]) -> Tensor:
+    """[n, in] to [n, out]: the frozen map plus each part's low-rank product."""
+    if not torch.is_grad_enabled():
+        return _forward(inputs, weight, bias, found, [part.pair.a for part in found], [part.pair.b for part in found])[
+            0
+        ]
+    pairs = [tensor for part in found for tensor in (part.pair.a, part.pair.b)]
+    result: Tensor = _LoraLinear.apply(inputs, weight, bias, found, *pairs)  # type: ignore[no-untyped-call]
+    return result
+
+
+def _forward(
+    inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequence[Part], a: Sequence[Tensor], b: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]]:
+    outputs = steady_linear(inputs, weight, bias)
+    inner = []
+    for part, a_i, b_i in zip(found, a, b, strict=True):
+        hidden = steady_linear(inputs[part.start : part.stop], a_i).mul_(part.pair.scaling)
+        _add_product(outputs[part.start : part.stop], hidden, b_i)
+        inner.append(hidden)
+    return outputs, inner
+
+
+def _add_product(outputs: Tensor, hidden: Tensor, b: Tensor) -> None:
+    if _unsteady(hidden.shape[0]):
+        outputs.add_(steady_linear(hidden, b))
+    else:
+        outputs.addmm_(hidden, b.T)
+
+
+def steady_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """`F.linear` whose rows do not depend, to the bit, on how many there are.
+
+    CPU kernels take blocks of four rows and compute the rows left over differently as long as there are few.
+    """
+    rows = inputs.shape[0]
+    if _unsteady(rows):
+        return F.linear(F.pad(inputs, (0, 0, 0, -rows % 4)), weight, bias)[:rows]
+    return F.linear(inputs, weight, bias)
+
+
+def _unsteady(rows: int) -> bool:
+    return rows < 12 and rows % 4 != 0
+
+
+class _LoraLinear(torch.autograd.Function):
+    """Written by hand to save the sums and copies that autograd would make of each [n, out] and [n, in] term."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Any, *pairs: Tensor) -> Tensor:
+        a, b = pairs[0::2], pairs[1::2]
+        outputs, inner = _forward(inputs, weight, bias, found, a, b)
+        ctx.save_for_backward(inputs, weight, *a, *b, *inner)
+        ctx.found = found
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
+        (grad,) = grads
+        inputs, weight, *rest = ctx.saved_tensors
+        count = len(ctx.found)
+        a, b, inner = rest[:count], rest[count : 2 * count], rest[2 * count :]
+        grad_inputs = grad @ weight if ctx.needs_input_grad[0] else None
+        grad_pairs: list[Tensor] = []
+        for part, a_i, b_i, hidden in zip(ctx.found, a, b, inner, strict=True):
+            rows = slice(part.start, part.stop)
+            grad_hidden = (grad[rows] @ b_i).mul_(part.pair.scaling)
+            if grad_inputs is not None:
+                grad_inputs[rows].addmm_(grad_hidden, a_i)
+            grad_pairs += [grad_hidden.T @ inputs[rows], grad[rows].T @ hidden]
+        return (grad_inputs, None, None, None, *grad_pairs)

@@ -1,0 +1,115 @@
+"""The losses on offer, each a sum over tokens (never a mean), and the checks of their inputs.
+
+Notation per token: lp = log p(target) under the model, q = the sampler's logprob, A = advantage, r = exp(lp - q).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spindle.backends.contract import Array, Datum, UserError
+
+TARGETS = "target_tokens"
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One loss: what it needs beside the targets, and its formula."""
+
+    name: str
+    inputs: tuple[str, ...]
+    """Float inputs, shaped like the targets."""
+    several_targets: bool
+    """Whether targets may be [N, K]: K per position."""
+    terms: Callable[[Tensor, Mapping[str, Tensor]], Tensor]
+    """Logprobs [n, K] and inputs [n, K] to the loss of each, [n, K]; differentiable in the logprobs."""
+
+
+def _cross_entropy(logprobs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+    """-w lp"""
+    return -inputs["weights"] * logprobs
+
+
+def _importance_sampling(logprobs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
+    """-r A, the ratio differentiated and not clipped"""
+    return -torch.exp(logprobs - inputs["logprobs"]) * inputs["advantages"]
+
+
+LOSSES = {
+    loss.name: loss
+    for loss in (
+        Loss("cross_entropy", ("weights",), several_targets=True, terms=_cross_entropy),
+        Loss("importance_sampling", ("logprobs", "advantages"), several_targets=False, terms=_importance_sampling),
+    )
+}
+
+
+def find(name: str, config: Mapping[str, float | str]) -> Loss:
+    """The loss called `name`. Raises `UserError` for an unknown one, or for settings that it does not have."""
+    loss = LOSSES.get(name)
+    if loss is None:
+        raise UserError(f"loss_fn {name!r} is not offered here; choose one of {', '.join(LOSSES)}.")
+    if config:
+        raise UserError(f"loss_fn {name!r} takes no loss_fn_config, found {', '.join(sorted(config))}; leave it out.")
+    return loss
+
+
+def check(loss: Loss, data: Sequence[Datum], *, vocabulary: int, context_length: int) -> None:
+    """Raise `UserError` unless `loss` can be computed on every datum."""
+    if not data:
+        raise UserError("data is empty; send at least one datum.")
+    for index, datum in enumerate(data):
+        where = f"data[{index}]"
+        check_tokens(datum.tokens, f"{where}.model_input", vocabulary=vocabulary)
+        if len(datum.tokens) > context_length:
+            raise UserError(
+                f"{where}.model_input has {len(datum.tokens)} tokens, more than the model's context of "
+                f"{context_length}; shorten it."
+            )
+        _check_inputs(loss, datum, f"{where}.loss_fn_inputs", vocabulary)
+
+
+def check_tokens(tokens: Array, where: str, *, vocabulary: int) -> None:
+    """Raise `UserError` unless `tokens` is a list of at least one token id of the model."""
+    if tokens.ndim != 1 or tokens.size == 0:
+        raise UserError(f"{where} must be a list of at least one token, found shape {list(tokens.shape)}.")
+    _check_ids(tokens, where, vocabulary)
+
+
+def _check_ids(tokens: Array, where: str, vocabulary: int) -> None:
+    if not np.issubdtype(tokens.dtype, np.integer):
+        raise UserError(f"{where} must be whole numbers, found {tokens.dtype}; send token ids as int64.")
+    if tokens.size and (tokens.min() < 0 or tokens.max() >= vocabulary):
+        outside = tokens[(tokens < 0) | (tokens >= vocabulary)][0]
+        raise UserError(
+            f"{where} has the token id {outside}, but the model's ids go from 0 to {vocabulary - 1}; "
+            "encode with the model's own tokenizer."
+        )
+
+
+def _check_inputs(loss: Loss, datum: Datum, where: str, vocabulary: int) -> None:
+    for name in (TARGETS, *loss.inputs):
+        if name not in datum.loss_inputs:
+            raise UserError(f"{where} lacks {name}, which {loss.name} needs.")
+    targets = datum.loss_inputs[TARGETS]
+    dimensions = (1, 2) if loss.several_targets else (1,)
+    length = len(datum.tokens)
+    if targets.ndim not in dimensions or targets.shape[0] != length or targets.size == 0:
+        shapes = f"[{length}] or [{length}, K]" if loss.several_targets else f"[{length}]"
+        raise UserError(
+            f"{where}.{TARGETS} must have the shape {shapes}, one row per token of model_input, "
+            f"found {list(targets.shape)}."
+        )
+    _check_ids(targets, f"{where}.{TARGETS}", vocabulary)
+    for name in loss.inputs:
+        values = datum.loss_inputs[name]
+        if values.shape != targets.shape:
+            raise UserError(
+                f"{where}.{name} must have the shape of {TARGETS}, {list(targets.shape)}, found {list(values.shape)}."
+            )
+        if not np.isfinite(values).all():
+            position = np.argwhere(~np.isfinite(values))[0].tolist()
+            raise UserError(f"{where}.{name}{position} is {values[tuple(position)]}; send finite numbers.")

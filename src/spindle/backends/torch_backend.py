@@ -1,0 +1,189 @@
+"""The contract fulfilled with torch: models in training, and saved adapters to sample from."""
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from spindle.backends import checkpoints, learner, requests
+from spindle.backends.base import Base
+from spindle.backends.contract import (
+    AdamParams,
+    BaseModel,
+    ForwardBackward,
+    ForwardBackwardResult,
+    LoraShape,
+    ModelInfo,
+    OptimizerConfig,
+    SampleRequest,
+    SampleResult,
+    UserError,
+)
+from spindle.backends.lora import Adapter, create_adapter, selected
+from spindle.backends.optimizer import AdamW, check_config, check_params
+
+SAMPLING_ADAPTERS = 8
+"""Saved adapters kept in memory for sampling."""
+
+
+class _Model:
+    """One model in training: its adapter, the gradient so far, and its optimizer."""
+
+    def __init__(self, base: Base, info: ModelInfo) -> None:
+        self.base = base
+        self.info = info
+        self.adapter = create_adapter(selected(base.places, info.lora), info.lora, base.device, base.dtype)
+        self.optimizer = AdamW(self.adapter.parameters())
+        self.gradient: dict[str, Tensor] = {}
+
+    def add(self, gradient: Mapping[str, Tensor]) -> None:
+        for name, part in gradient.items():
+            self.gradient[name] = self.gradient[name].add_(part) if name in self.gradient else part
+
+    def load(self, directory: Path, *, step: int, with_optimizer: bool) -> None:
+        moments = checkpoints.read_moments(directory) if with_optimizer else {}
+        checkpoints.copy_adapter(directory, self.adapter)
+        self.optimizer.restore(moments, step)
+        self.gradient = {}
+        self.info = replace(self.info, step=step if with_optimizer else 0)
+
+
+class _Loaded(NamedTuple):
+    """A saved adapter in memory, and the file it came from."""
+
+    version: tuple[int, int]
+    adapter: Adapter
+
+
+class TorchBackend:
+    """Executes training and sampling in this process. Base weights load in the background from construction on."""
+
+    def __init__(self, models: Sequence[BaseModel], device: torch.device, dtype: torch.dtype = torch.float32) -> None:
+        self._infos = {model.name: model for model in models}
+        loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load-base-model")
+        self._bases: dict[str, Future[Base]] = {
+            model.name: loader.submit(Base, model, device, dtype) for model in models
+        }
+        loader.shutdown(wait=False)
+        self._models: dict[str, _Model] = {}
+        self._sampling: OrderedDict[tuple[str, Path], _Loaded] = OrderedDict()
+
+    def base_models(self) -> list[BaseModel]:
+        return list(self._infos.values())
+
+    def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
+        check_config(optimizer)
+        _check_lora(lora)
+        base = self._base(base_model)
+        shape = lora if lora.seed is not None else replace(lora, seed=secrets.randbits(31))
+        info = ModelInfo(model_id, base_model, base.info.architecture, shape, optimizer, step=0)
+        self._models[model_id] = _Model(base, info)
+
+    def info(self, model_id: str) -> ModelInfo:
+        return self._model(model_id).info
+
+    def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
+        return [self._forward_backward(request) for request in requests]
+
+    def _forward_backward(self, request: ForwardBackward) -> ForwardBackwardResult | UserError:
+        try:
+            model = self._model(request.model_id)
+            passed = learner.run(model.base, model.adapter, request)
+        except UserError as error:
+            return error
+        model.add(passed.gradient)
+        return passed.result
+
+    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+        model = self._model(model_id)
+        check_params(params, model.info.optimizer)
+        norm = model.optimizer.step(model.gradient, params)
+        model.gradient = {}
+        model.info = replace(model.info, step=model.info.step + 1)
+        return {**asdict(params), "grad_norm": norm, "step": float(model.info.step)}
+
+    def save_adapter(self, model_id: str, directory: Path) -> None:
+        model = self._model(model_id)
+        checkpoints.write_adapter(model.adapter, model.info.base_model, directory)
+
+    def save_state(self, model_id: str, directory: Path) -> None:
+        model = self._model(model_id)
+        checkpoints.write_state(model.adapter, model.info, model.optimizer.state(), directory)
+
+    def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None:
+        model = self._model(model_id)
+        saved = checkpoints.read_state(directory)
+        if saved.base_model != model.info.base_model:
+            raise UserError(
+                f"the state in {directory} is of {saved.base_model!r}, but model {model_id!r} trains "
+                f"{model.info.base_model!r}; load it into a model of {saved.base_model!r}."
+            )
+        model.load(directory, step=saved.step, with_optimizer=with_optimizer)
+
+    def create_model_from_state(
+        self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool
+    ) -> None:
+        saved = checkpoints.read_state(directory)
+        config = optimizer or saved.optimizer
+        check_config(config)
+        base = self._base(saved.base_model)
+        info = ModelInfo(model_id, saved.base_model, base.info.architecture, saved.lora, config, step=0)
+        model = _Model(base, info)
+        model.load(directory, step=saved.step, with_optimizer=with_optimizer)
+        self._models[model_id] = model
+
+    def sample(self, requests: Sequence[SampleRequest]) -> list[SampleResult | UserError]:
+        answers: list[SampleResult | UserError | None] = [None] * len(requests)
+        for name in dict.fromkeys(request.base_model for request in requests):
+            indices = [i for i, request in enumerate(requests) if request.base_model == name]
+            for index, answer in zip(indices, self._sample(name, [requests[i] for i in indices]), strict=True):
+                answers[index] = answer
+        return [answer for answer in answers if answer is not None]
+
+    def _sample(self, base_model: str, batch: Sequence[SampleRequest]) -> Sequence[SampleResult | UserError]:
+        try:
+            base = self._base(base_model)
+        except UserError as error:
+            return [error] * len(batch)
+        return requests.run(base, batch, lambda directory: self._sampling_adapter(base, directory))
+
+    def unload_model(self, model_id: str) -> None:
+        self._models.pop(model_id, None)
+
+    def _base(self, name: str) -> Base:
+        if name not in self._bases:
+            raise UserError(f"base model {name!r} is not served here; choose {', '.join(self._bases)}.")
+        return self._bases[name].result()
+
+    def _model(self, model_id: str) -> _Model:
+        if model_id not in self._models:
+            raise UserError(f"model {model_id!r} is not loaded: it was unloaded or never created; create it again.")
+        return self._models[model_id]
+
+    def _sampling_adapter(self, base: Base, directory: Path) -> Adapter:
+        """A saved adapter, from memory while its file is the same one."""
+        file = directory / checkpoints.ADAPTER_WEIGHTS
+        status = file.stat() if file.is_file() else None
+        version = (status.st_ino, status.st_mtime_ns) if status is not None else (0, 0)
+        key = (base.info.name, directory)
+        loaded = self._sampling.get(key)
+        if loaded is None or loaded.version != version:
+            loaded = _Loaded(version, checkpoints.read_adapter(base, directory))
+        self._sampling[key] = loaded
+        self._sampling.move_to_end(key)
+        while len(self._sampling) > SAMPLING_ADAPTERS:
+            self._sampling.popitem(last=False)
+        return loaded.adapter
+
+
+def _check_lora(lora: LoraShape) -> None:
+    if lora.rank < 1:
+        raise UserError(f"rank must be at least 1, found {lora.rank}.")
+    if not (lora.train_attn or lora.train_mlp or lora.train_unembed):
+        raise UserError("train_attn, train_mlp and train_unembed are all false; set at least one to true.")
