@@ -30,7 +30,6 @@ from research_exchange.harness import (
     effective_config,
     jsonl,
     largest_logprob_gap,
-    own_verdict,
 )
 
 PROMPT = "1+2=3\n7+8=15\n12+6=18\n{question}="
@@ -270,7 +269,7 @@ def main() -> None:
     written = Plan.of_spec(spec)
     plan = written.with_flags()
     deviations = plan.deviations_from(written)
-    as_written = {
+    as_written: dict[str, Any] = {
         "deviations": deviations,
         "original_hypothesis_tested": plan.reward == written.reward,
         "tested_instead": "" if plan.reward == written.reward else "The same training with shuffled rewards.",
@@ -330,9 +329,13 @@ def main() -> None:
             evaluator.score(sampler, tokenizer, arm="trained", seed=plan.seed, checkpoint=checkpoint), step=plan.steps
         )
 
-    decision = own_verdict(spec, comparison.conclude(), evaluator)
+    decision = comparison.conclude()
+    before, after = comparison.mean("untrained"), comparison.mean("trained")
     run.finish(
-        verdict=decision.verdict, outcome_reason=decision.outcome_reason, summary=comparison.summary(), **as_written
+        verdict=decision.verdict,
+        outcome_reason=decision.outcome_reason,
+        summary=f"Accuracy on held-out problems went from {before:.3f} to {after:.3f} in {plan.steps} training steps.",
+        **as_written,
     )
 
 

@@ -47,7 +47,7 @@ def serve(
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")] = 8300,
 ) -> None:
     """Serve the Exchange: its pages and its API."""
-    from research_exchange.server import serve as serve_exchange
+    from research_exchange.web import serve as serve_exchange
 
     serve_exchange(_folder(data), host, port)
 
@@ -107,33 +107,42 @@ def judge(run_id: RunId, data: Data = None, exchange: Address = None, as_json: A
 
 
 def main() -> None:
-    """The command: a refusal or a failure is one sentence on standard error, never a traceback."""
-    from research_exchange.client import ExchangeRefused, ExchangeUnreachable
+    """The command: what goes wrong is one sentence on standard error, never a traceback."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        app()
+    except Exception as trouble:
+        code = _code_for(trouble)
+        if code is None:
+            raise
+        print(f"rx: {trouble}", file=sys.stderr)
+        sys.exit(code)
+
+
+def _code_for(trouble: Exception) -> int | None:
+    """The exit code of a failure that explains itself; None for a defect of ours."""
+    from research_exchange.client import ExchangeError, ExchangeRefused
     from research_exchange.documents.json import DocumentError
     from research_exchange.runner import ServiceError
     from research_exchange.runner.script import FolderTooLarge
     from research_exchange.runner.spec_file import SpecFileError
+    from research_exchange.server import CannotServe
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        app()
-    except (ServiceError, ExchangeUnreachable) as trouble:
-        _fail(trouble, NOT_CHECKED)
-    except DocumentError as trouble:
-        _fail(trouble, NOT_WELL)
-    except (ExchangeRefused, SpecFileError, FolderTooLarge) as trouble:
-        _fail(trouble, USAGE)
-
-
-def _fail(trouble: Exception, code: int) -> None:
-    print(f"rx: {trouble}", file=sys.stderr)
-    sys.exit(code)
+    match trouble:
+        case ExchangeRefused() | SpecFileError() | FolderTooLarge() | CannotServe():
+            return USAGE
+        case DocumentError():
+            return NOT_WELL
+        case ServiceError() | ExchangeError():
+            return NOT_CHECKED
+        case _:
+            return None
 
 
 def _folder(data: Path | None) -> Path:
-    from research_exchange.runner.services import default_data
+    from research_exchange.server.process import default_data_folder
 
-    return data or default_data()
+    return data or default_data_folder()
 
 
 @contextmanager
@@ -180,12 +189,18 @@ def _execute(
     )
     follower = Follower(Exchange(exchange.url, patience=0), new_run.id)
     with live_view(console) as view:
-        ended = local.execute(lambda: [view.show(update) for update in follower.new_updates()] and None)
+
+        def show_news() -> None:
+            for update in follower.new_updates():
+                view.show(update)
+
+        ended = local.execute(show_news)
+    console.print(ended.reason, highlight=False, markup=False)
     record = new_run.record()
     if as_json:
         print(json.dumps(record, indent=2))
     else:
-        console.print(verdict_panel(record, page=new_run.page, ended=ended.reason, log=local.log))
+        console.print(verdict_panel(record, page=new_run.page, log=None if ended.exit_code == 0 else str(local.log)))
     judgment: Mapping[str, Any] = record["recorded"]
     return judgment
 
@@ -202,7 +217,8 @@ def _keep_serving(url: str) -> None:
 
 
 def _exit_code(judgment: Mapping[str, Any]) -> int:
-    return NOT_WELL if judgment["withheld"] else WELL
+    """Well is a judgment that rests on the science alone; an inconclusive one may be."""
+    return WELL if judgment["basis"] in {"agreed", "reported", "decision"} else NOT_WELL
 
 
 def _print(document: Any, table: Any, as_json: bool) -> None:

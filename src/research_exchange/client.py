@@ -159,10 +159,13 @@ class Run:
         return f"{self._http.url}/runs/{self.id}"
 
     def spec(self) -> Json:
-        """The spec of this run, as the Exchange keeps it."""
-        raw = self._http.send("GET", f"/api/specs/{self.record()['spec_id']}").content
-        document: Json = json.loads(raw)
+        """The spec that this run is to execute."""
+        document: Json = json.loads(self.spec_bytes())
         return document
+
+    def spec_bytes(self) -> bytes:
+        """The spec as the Exchange keeps it, byte for byte."""
+        return self._http.send("GET", f"/api/specs/{self.record()['spec_id']}").content
 
     def record(self) -> Json:
         """What the Exchange has of this run: the state folded from its updates, its evidence, its recorded judgment."""
@@ -295,9 +298,6 @@ def _accepted(response: httpx.Response) -> httpx.Response:
     raise ExchangeRefused(" ".join([sentence, *problems]), status=response.status_code, problems=problems)
 
 
-def _sentence(problem: str | Mapping[str, str]) -> str:
-    """A problem as a sentence, whether it comes as text or in its parts (`documents.gates.Problem`)."""
-    if isinstance(problem, str):
-        return problem
-    parts = {"rule": "", "path": "", "expected": "?", "found": "?", "action": "", **problem}
-    return "{rule} {path}: expected {expected}, found {found}. {action}".format(**parts).strip()
+def _sentence(problem: str | Mapping[str, Any]) -> str:
+    """A problem as a sentence, whether it comes as one or with its parts beside it."""
+    return problem if isinstance(problem, str) else str(problem["text"])

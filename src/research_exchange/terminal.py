@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from rich.console import Console, Group
+from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
@@ -54,7 +54,7 @@ class LineView:
             self._print(f"step {step['step']}/{step['steps']}  " + "  ".join(_readings(step)))
 
     def _print(self, line: str) -> None:
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(_plain(line), soft_wrap=True)
 
 
 class BarView:
@@ -80,7 +80,7 @@ class BarView:
 
     def show(self, update: Json) -> None:
         for line in _remarks(update):
-            self._progress.console.print(Text(line))
+            self._progress.console.print(_plain(line))
         if step := _step(update):
             if self._bar is None:
                 self._bar = self._progress.add_task("", total=step["steps"], readings="")
@@ -116,3 +116,134 @@ def _readings(step: Json) -> list[str]:
 def clock(seconds: float) -> str:
     """minutes:seconds"""
     return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+# --- What the Exchange makes of a run ---
+
+
+def verdict_panel(record: Json, *, page: str, log: str | None = None) -> Panel:
+    """The outcome on record of a run that has ended, and what to do with it.
+
+    Args:
+        record: the run as the API answers it.
+        page: the address of its page.
+        log: where to look when the script did not end well.
+    """
+    judgment = record["recorded"]
+    run_id = record["id"]
+    lines: list[RenderableType] = [judgment_report(judgment), ""]
+    if log is not None:
+        lines.append(_plain(f"The script's own words: {log}"))
+    lines += [
+        _plain(f"{len(record['evidence'])} files of evidence and every number: {page}"),
+        "",
+        Text("What to try next", style="bold"),
+        _commands(
+            (f"rx show {run_id}", "the run with its arms, gates and files"),
+            (f"rx judge {run_id}", "recompute the verdict from the evidence as it is now"),
+            ("rx run SPEC", "your own: copy the folder of this spec, change what you want to know"),
+        ),
+    ]
+    return Panel(Group(*lines), title=_verdict(judgment), border_style=_verdict_style(judgment), padding=(1, 2))
+
+
+def judgment_report(judgment: Json) -> RenderableType:
+    """Verdict, effect, gates and whatever stands against it."""
+    parts: list[RenderableType] = [
+        Text.assemble("Recorded: ", _verdict(judgment), f" ({judgment['label']}). ", judgment["explanation"]),
+        _plain(f"Reported by the script: {judgment['reported_verdict'] or 'no verdict'}."),
+        "",
+        *_criteria(judgment["decision"] or {}),
+        _gates(judgment["gates"]),
+    ]
+    if judgment["withheld_because"]:
+        parts += ["", Text("Withheld because", style="bold yellow")]
+        parts += [_plain(f"- {objection['text']}") for objection in judgment["withheld_because"]]
+    return Group(*parts)
+
+
+def run_report(record: Json) -> RenderableType:
+    """A run: its state, its arms, its judgment on record and its files."""
+    state, recorded = record["state"], record["recorded"]
+    heading = Text.assemble((record["title"], "bold"), f"\n{record['id']} of {record['spec_id']}: {state['status']}")
+    parts: list[RenderableType] = [heading]
+    if state["summary"]:
+        parts.append(_plain(state["summary"]))
+    parts += ["", _arms(state["arms"])] if state["arms"] else []
+    parts += ["", judgment_report(recorded) if recorded else _plain("Nothing is recorded yet: the run has not ended.")]
+    parts += ["", _files(record["evidence"])]
+    return Group(*parts)
+
+
+def runs_table(runs: list[Json]) -> RenderableType:
+    table = _table("run", "started", "title")
+    for run in runs:
+        table.add_row(run["id"], run["created_at"], run["title"])
+    return table
+
+
+def _criteria(decision: Json) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for criterion in decision.get("criteria", ()):
+        confidence = f"{100 * (1 - decision['alpha']):g} %"
+        lines.append(
+            _plain(
+                f"{criterion['id']}: effect {criterion['effect']:+.3f}, {confidence} interval "
+                f"[{criterion['lower']:+.3f}, {criterion['upper']:+.3f}], margin {criterion['margin']:+g} "
+                f"-> {criterion['state']} (n = {criterion['n']})"
+            )
+        )
+        lines.append(_plain("  " + ", ".join(f"{arm} {mean:.3f}" for arm, mean in criterion["means"].items())))
+    return [*lines, ""] if lines else []
+
+
+def _gates(gates: list[Json]) -> Table:
+    table = _table("gate", "state", "why")
+    for gate in gates:
+        table.add_row(
+            gate["gate"], Text(gate["status"], style=STATUS_STYLES.get(gate["status"], "dim")), gate["reason"]
+        )
+    return table
+
+
+def _arms(arms: Mapping[str, Json]) -> Table:
+    table = _table("arm", "metric", "value")
+    for arm, metrics in arms.items():
+        for name, history in metrics.items():
+            table.add_row(arm, name, f"{history['value']:g}")
+    return table
+
+
+def _files(files: list[Json]) -> Table:
+    table = _table("evidence", "kind", "bytes", "sha256")
+    for file in files:
+        table.add_row(file["name"], file["kind"], str(file["size"]), file["sha256"][:12])
+    return table
+
+
+def _commands(*commands: tuple[str, str]) -> Table:
+    table = Table.grid(padding=(0, 3))
+    for command, meaning in commands:
+        table.add_row(Text(f"  {command}", style="cyan"), meaning)
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    return table
+
+
+def _verdict(judgment: Json) -> Text:
+    verdict = judgment["recorded_verdict"] or "open"
+    return Text(f"{verdict}, withheld" if judgment["withheld"] else verdict, style=_verdict_style(judgment))
+
+
+def _verdict_style(judgment: Json) -> str:
+    return VERDICT_STYLES.get(judgment["recorded_verdict"], "dim")
+
+
+def _plain(line: str) -> Text:
+    """Text as it stands: what a script reports is not markup."""
+    return Text(line)

@@ -3,6 +3,8 @@
 from typing import Any
 
 from research_exchange.client import Run
+from research_exchange.decision import Decision, decide
+from research_exchange.documents.spec import Spec
 from research_exchange.harness.evaluator import Evaluator
 from research_exchange.harness.scores import ArmScore, jsonl
 
@@ -39,12 +41,19 @@ class Comparison:
             evidence={"version": 1, "files": [], "checkpoints": checkpoints, "per_arm_metrics": means},
         )
 
-    def conclude(self) -> list[dict[str, Any]]:
-        """Retain every observation, name the file as the ground of the decision (R-142), and return its rows."""
+    def mean(self, arm: str) -> float:
+        """The score of an arm that was added."""
+        return next(score.mean for score in self._scores if score.arm == arm)
+
+    def conclude(self) -> Decision:
+        """Retain every observation, name the file as the ground of the decision (R-142), and decide.
+
+        The verdict comes from the spec's own rule, by the code that the Exchange recomputes it with.
+        """
         rows = [row for score in self._scores for row in score.observation_rows()]
         kept = self._run.evidence(OBSERVATIONS, "metrics", jsonl(rows))
         self._run.update(decision={"version": 1, "observations_file": {"name": kept.name, "sha256": kept.sha256}})
-        return rows
+        return decide(Spec.parse(self._run.spec_bytes()), rows, self._evaluation())
 
     def _evaluation(self) -> dict[str, Any]:
         """The evaluation document (R-130) as it stands."""

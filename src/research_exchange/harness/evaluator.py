@@ -10,7 +10,7 @@ from typing import Any
 from tinker import SamplingClient
 from tinker.types import ModelInput, SampledSequence, SamplingParams
 
-from research_exchange.evaluation import evaluator_id
+from research_exchange.documents.evaluation import evaluator_id
 from research_exchange.harness.scores import Answer, ArmScore
 
 

@@ -4,10 +4,10 @@ A service started here is a child process. It says on its standard output, as `e
 it; everything else it says is kept in a log file.
 """
 
+import importlib.util
 import json
 import os
 import shlex
-import shutil
 import signal
 import socket
 import subprocess
@@ -23,8 +23,8 @@ from typing import IO
 import httpx
 
 from research_exchange.client import Exchange
+from research_exchange.server.process import DEFAULT_PORT, SERVER_FILE
 
-EXCHANGE_PORT = 8300
 EXCHANGE_START_SECONDS = 60.0
 TRAINING_START_SECONDS = 600.0
 """Long, because a first start may have to download a model."""
@@ -129,7 +129,7 @@ def exchange_service(
             raise ServiceError(f"No Exchange answers at {named}; start one with `rx serve`, or leave the address out.")
         yield Service(named)
         return
-    running = _announced(data / "server.json")
+    running = _announced(data / SERVER_FILE)
     if running:
         yield Service(running)
         return
@@ -154,12 +154,11 @@ def training_service(data: Path, environment: Mapping[str, str] = os.environ) ->
             )
         yield Service(named, {name: environment[name] for name in TRAINING_VARIABLES if environment.get(name)})
         return
-    spindle = shutil.which("spindle", path=_path_with_this_python(environment))
-    if spindle is None:
+    if importlib.util.find_spec("spindle") is None:
         raise ServiceError(
-            "No `spindle` command here: pip install 'research-exchange[spindle]', or set TINKER_BASE_URL."
+            "Spindle is not installed: pip install 'research-exchange[spindle]', or set TINKER_BASE_URL."
         )
-    command = [spindle, "serve", "--port", "0"]
+    command = [sys.executable, "-m", "spindle.cli", "serve", "--port", "0"]
     with _started(command, announces=TRAINING_VARIABLES, log=data / "logs" / "spindle.log") as child:
         child.wait_until_ready(TRAINING_START_SECONDS)
         variables = {name: child.exported[name] for name in TRAINING_VARIABLES}
@@ -172,14 +171,6 @@ def training_answers(url: str, *, timeout: float = 5.0) -> bool:
         return httpx.get(f"{url.rstrip('/')}/api/v1/healthz", timeout=timeout).status_code < 500
     except (httpx.HTTPError, httpx.InvalidURL):
         return False
-
-
-def default_data(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where an Exchange keeps everything unless told otherwise."""
-    if environment.get("RX_DATA"):
-        return Path(environment["RX_DATA"])
-    share = environment.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(share) / "research-exchange"
 
 
 @contextmanager
@@ -205,14 +196,10 @@ def _port() -> int:
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind(("127.0.0.1", EXCHANGE_PORT))
+            probe.bind(("127.0.0.1", DEFAULT_PORT))
         except OSError:
             return 0
-    return EXCHANGE_PORT
-
-
-def _path_with_this_python(environment: Mapping[str, str]) -> str:
-    return os.pathsep.join([str(Path(sys.executable).parent), environment.get("PATH", os.defpath)])
+    return DEFAULT_PORT
 
 
 def _tail(log: Path, lines: int = 15) -> list[str]:
