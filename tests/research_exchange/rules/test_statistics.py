@@ -1,0 +1,65 @@
+"""The paired Hoeffding interval against decision-statistics.md §1, §2, §6."""
+
+import math
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from research_exchange.statistics import METHODS, Range, contrast, contrast_range, half_width, paired_hoeffding
+from tests.research_exchange.rules.support import vectors
+
+VECTORS = vectors("hoeffding")
+
+
+@pytest.mark.parametrize("case", VECTORS["half_widths"], ids=str)
+def test_half_width(case: dict[str, Any]) -> None:
+    assert half_width(case["n"], case["width"], case["alpha"]) == pytest.approx(case["half_width"], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", VECTORS["sample_sizes"], ids=str)
+def test_sample_size(case: dict[str, Any]) -> None:
+    assert half_width(case["n"], 2, 0.05) <= case["half_width"] < half_width(case["n"] - 1, 2, 0.05)
+
+
+@pytest.mark.parametrize("case", VECTORS["ranges"], ids=str)
+def test_range_of_a_contrast(case: dict[str, Any]) -> None:
+    weights = {f"arm{index}": weight for index, weight in enumerate(case["weights"])}
+    reach = contrast_range(weights, *case["bounds"])
+    assert [reach.low, reach.high] == case["range"]
+
+
+@pytest.mark.parametrize("case", VECTORS["intervals"], ids=lambda case: str(case["id"]))
+def test_interval(case: dict[str, Any]) -> None:
+    interval = paired_hoeffding(case["contrasts"], Range(*case["range"]), 0.05)
+    assert interval.effect == case["effect"]
+    assert [interval.lower, interval.upper] == pytest.approx([case["lower"], case["upper"]], abs=1e-9)
+    assert interval.n == len(case["contrasts"])
+
+
+def test_seeds_are_averaged_inside_an_item() -> None:
+    case = VECTORS["seeds"]
+    pairs = zip(case["treatment"], case["baseline"], strict=True)
+    contrasts = [contrast({"t": 1, "b": -1}, {"t": t, "b": b}) for t, b in pairs]
+    assert contrasts == pytest.approx(case["contrasts"])
+    interval = METHODS["paired_hoeffding"].interval(contrasts, Range(-1, 1), 0.05)
+    assert interval.n == 4
+    assert [interval.effect, interval.lower, interval.upper] == pytest.approx(
+        [case["effect"], case["lower"], case["upper"]], abs=1e-9
+    )
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=50), st.randoms())
+def test_the_order_of_items_does_not_matter(contrasts: list[float], random: Any) -> None:
+    shuffled = list(contrasts)
+    random.shuffle(shuffled)
+    assert paired_hoeffding(shuffled, Range(-1, 1), 0.05) == paired_hoeffding(contrasts, Range(-1, 1), 0.05)
+
+
+def test_the_interval_holds_its_promise_where_it_is_tightest() -> None:
+    """±1 with equal odds is the worst case: the exact binomial tail beyond h stays within α."""
+    n, alpha = 400, 0.05
+    h = half_width(n, 2, alpha)
+    beyond = sum(math.comb(n, wins) for wins in range(n + 1) if abs(2 * wins - n) / n >= h) / 2**n
+    assert 0 < beyond <= alpha
