@@ -1,0 +1,53 @@
+"""One server for all conformance tests, reached by the stock SDK."""
+
+import gc
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import tinker
+
+from tests.servers import MODEL, SpindleServer, tiny_model
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The SDK leaves the sockets of its first request to the garbage collector."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def collected() -> Iterator[None]:
+    """Collect what the SDK left here, not in some later test."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+@pytest.fixture(scope="session")
+def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_model(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="session")
+def server(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpindleServer]:
+    server = SpindleServer(model_directory, tmp_path_factory.mktemp("server") / "data").start()
+    yield server
+    assert server.stop() < 10
+    assert server.status == 0
+    assert "Traceback" not in server.log
+
+
+@pytest.fixture
+def service(server: SpindleServer) -> Iterator[tinker.ServiceClient]:
+    client = tinker.ServiceClient(base_url=server.url, api_key=server.key)
+    yield client
+    client.close("success").result(10)
+
+
+@pytest.fixture
+def training(service: tinker.ServiceClient) -> tinker.TrainingClient:
+    return service.create_lora_training_client(base_model=MODEL, rank=4, seed=1).result(30)
