@@ -25,6 +25,7 @@ WELL, NOT_WELL, USAGE, NOT_CHECKED = 0, 1, 2, 3
 app = typer.Typer(
     help="Research Exchange: from an experiment's spec to a verdict recomputed from its evidence.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -38,6 +39,23 @@ Address = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_ and 10 hexadecimal digits.")]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"rx {version('research-exchange')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    show_version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass
 
 
 @app.command()

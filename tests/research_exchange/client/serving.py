@@ -38,11 +38,10 @@ class ServedExchange:
 
     def start(self) -> None:
         command = [sys.executable, "-m", "research_exchange.cli", "serve"]
-        self._process = subprocess.Popen(
-            [*command, "--data", str(self.data), "--port", str(self.port)],
-            stdout=subprocess.DEVNULL,
-            stderr=(self.data.parent / "exchange.log").open("ab"),
-        )
+        with (self.data.parent / "exchange.log").open("ab") as errors:
+            self._process = subprocess.Popen(
+                [*command, "--data", str(self.data), "--port", str(self.port)], stdout=subprocess.DEVNULL, stderr=errors
+            )
         deadline = time.monotonic() + 60
         while not Exchange(self.url).answers():
             assert self._process.poll() is None, (self.data.parent / "exchange.log").read_text()
