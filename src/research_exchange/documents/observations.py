@@ -1,10 +1,10 @@
 """Observation rows: the per-item values a decision is recomputed from (R-141, R-142)."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 
-from research_exchange.documents.fields import as_list, as_mapping, is_number, is_text, is_whole, show
+from research_exchange.documents.fields import as_mapping, is_number, is_text, is_whole, show
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 
@@ -65,7 +65,7 @@ def read_rows(rows: JsonValue, path: str) -> Observations:
     return Observations(tuple(_observation(index, as_mapping(row)) for index, row in enumerate(rows)), ())
 
 
-def _rows(content: bytes) -> Sequence[JsonValue]:
+def _rows(content: bytes) -> JsonValue:
     """The rows of either form, each still as JSON."""
     text = content.strip(b" \t\r\n")
     if (
@@ -76,7 +76,7 @@ def _rows(content: bytes) -> Sequence[JsonValue]:
         return list(_lines(text))
     document = parse(content)
     if isinstance(document, Mapping):
-        return as_list(document.get("observations")) if "observations" in document else [document]
+        return document.get("observations", [document])
     if isinstance(document, list):
         return document
     raise DocumentError(f"Rows stand in lines, in an array or under observations; found {show(document)}.")

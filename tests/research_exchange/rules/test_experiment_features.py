@@ -18,7 +18,11 @@ def test_truth_table(case: dict[str, Any]) -> None:
 
 def test_names_and_titles_say_nothing() -> None:
     """R-088"""
-    spec = {"title": "A custom loss on generated data", "custom_loss": True, "method": "custom_optimizer"}
+    spec: dict[str, Any] = {
+        "title": "A custom loss on generated data",
+        "custom_loss": True,
+        "method": "custom_optimizer",
+    }
     assert {check_applicability(spec, check)["status"] for check in CHECKS} == {"unknown"}
 
 

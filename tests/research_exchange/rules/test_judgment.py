@@ -102,7 +102,7 @@ def test_earlier_calibrations_that_did_not_hold_stay_visible() -> None:
 
 def test_objections_are_all_listed_and_the_weightiest_decides() -> None:
     """R-211"""
-    operations = [
+    operations: list[dict[str, Any]] = [
         {"op": "replace", "path": "/updates/2/status", "value": "failed"},
         {"op": "add", "path": "/updates/2/original_hypothesis_tested", "value": False},
         {"op": "replace", "path": "/updates/2/outcome_reason", "value": "tie"},

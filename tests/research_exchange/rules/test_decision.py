@@ -1,0 +1,229 @@
+"""The recomputed decision: tables, forms of the observations file, caps, several criteria and seeds (contract §12)."""
+
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+
+from research_exchange.decision import CriterionState, decide, outcome_of, state_of
+from research_exchange.documents import Spec
+from research_exchange.documents.decision_rule import Band
+from research_exchange.documents.evaluation import evaluator_id
+from research_exchange.documents.observations import MAX_BYTES, MAX_ROWS, read_file, read_rows
+from research_exchange.judgment import judge
+from tests.research_exchange.rules.support import file_of, spec_of, updates_of, vectors
+
+FILES = vectors("observation_files")
+
+
+def provenance(items: list[str]) -> dict[str, Any]:
+    return {
+        "code_sha256": "a" * 64,
+        "prompt_template": "{question}",
+        "decoding": {"temperature": 0, "max_tokens": 16, "stop": []},
+        "parser": "last_number_v1",
+        "items": {"ids": items},
+    }
+
+
+def spec(criteria: list[dict[str, Any]], seeds: tuple[int, ...] = (0,), **rule: Any) -> Spec:
+    arms = [{"name": "t", "role": "treatment"}, {"name": "b", "role": "baseline"}]
+    decision_rule = {
+        "version": 1,
+        "estimand": "e",
+        "unit": "fixed_checkpoint_items",
+        "seeds": list(seeds),
+        "alpha": 0.05,
+        "method": "paired_hoeffding",
+        "criteria": criteria,
+        **rule,
+    }
+    return spec_of({"title": "T", "arms": arms, "decision_rule": decision_rule})
+
+
+def criterion(margin: float, metric: str = "accuracy", **fields: Any) -> dict[str, Any]:
+    weights = {"treatment": 1, "baseline": -1}
+    return {
+        "id": f"{metric}{margin}",
+        "metric": metric,
+        "weights": weights,
+        "margin": margin,
+        "bounds": [0, 1],
+        **fields,
+    }
+
+
+def report(values: dict[str, dict[str, dict[int, list[float]]]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Rows and evaluation from metric → arm → seed → one value per item."""
+    count = len(next(iter(next(iter(next(iter(values.values())).values())).values())))
+    items = [f"item-{index:04d}" for index in range(count)]
+    evaluator = evaluator_id(provenance(items))
+    cells = [(m, a, s, v) for m, arms in values.items() for a, seeds in arms.items() for s, v in seeds.items()]
+    rows = [
+        {"item_id": item, "arm": arm, "seed": seed, "metric": metric, "value": value, "evaluator_id": evaluator}
+        for metric, arm, seed, cell in cells
+        for item, value in zip(items, cell, strict=True)
+    ]
+    scores = [
+        {"arm": arm, "metric": metric, "value": sum(cell) / count, "evaluator_id": evaluator, "seed": seed}
+        for metric, arm, seed, cell in cells
+    ]
+    return rows, {"version": 1, "evaluators": {evaluator: provenance(items)}, "scores": scores}
+
+
+def table(n11: int, n10: int, n01: int, n00: int) -> dict[str, dict[int, list[float]]]:
+    pairs = [(1, 1)] * n11 + [(1, 0)] * n10 + [(0, 1)] * n01 + [(0, 0)] * n00
+    return {"t": {0: [t for t, _ in pairs]}, "b": {0: [b for _, b in pairs]}}
+
+
+@pytest.mark.parametrize(
+    "case", vectors("paired_tables")["cases"], ids=lambda case: f"{case['id']} margin {case['margin']}"
+)
+def test_paired_table(case: dict[str, Any]) -> None:
+    rows, evaluation = report({"accuracy": table(case["n11"], case["n10"], case["n01"], case["n00"])})
+    decision = decide(spec([criterion(case["margin"])]), rows, evaluation)
+    (result,) = decision.criteria
+    assert (decision.verdict, decision.outcome_reason, decision.rows) == (case["verdict"], case["reason"], 2638)
+    assert result.effect == case["net"] / 1319
+    assert [result.lower, result.upper] == pytest.approx([case["lower"], case["upper"]], abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "margin", "state"),
+    [
+        (0.0, 1.0, 0.0, "unsettled"),
+        (-1.0, 0.0, 0.0, "unsettled"),
+        (1e-300, 1.0, 0.0, "pass"),
+        (-1.0, -1e-300, 0.0, "fail"),
+        (-0.2, 0.2, 0.0, "tie"),
+        (-0.1, 0.2, 0.0, "tie"),
+        (-0.3, 0.2, 0.0, "unsettled"),
+        (0.1, 0.15, 0.0, "pass"),
+    ],
+)
+def test_an_interval_settles_a_margin_strictly(lower: float, upper: float, margin: float, state: str) -> None:
+    assert state_of(lower, upper, margin, Band(-0.2, 0.2)) == state
+    assert state_of(lower, upper, margin, None) == ("unsettled" if state == "tie" else state)
+
+
+@pytest.mark.parametrize(
+    ("states", "verdict", "reason"),
+    [
+        ("pass pass", "supported", "supported"),
+        ("fail fail", "refuted", "refuted"),
+        ("pass fail", "inconclusive", "mixed_criteria"),
+        ("pass tie", "inconclusive", "mixed_criteria"),
+        ("tie pass", "inconclusive", "tie"),
+        ("tie tie", "inconclusive", "tie"),
+        ("pass unsettled", "inconclusive", "insufficient_evidence"),
+        ("tie unsettled", "inconclusive", "insufficient_evidence"),
+        ("fail unsettled", "inconclusive", "insufficient_evidence"),
+    ],
+)
+def test_criteria_together(states: str, verdict: str, reason: str) -> None:
+    outcome = outcome_of([CriterionState(state) for state in states.split()])
+    assert (outcome.verdict, outcome.reason) == (verdict, reason)
+
+
+def test_two_criteria_on_two_metrics() -> None:
+    rows, evaluation = report({"accuracy": table(0, 50, 0, 0), "format": table(0, 0, 50, 0)})
+    two = spec([criterion(0), criterion(0, "format")])
+    decision = decide(two, rows, evaluation)
+    assert [result.state for result in decision.criteria] == ["pass", "fail"]
+    assert decision.outcome_reason == "mixed_criteria"
+
+
+def test_seeds_are_averaged_inside_an_item_and_n_counts_items() -> None:
+    """R-154, V5"""
+    case = vectors("hoeffding")["seeds"]
+    values = {
+        "t": dict(enumerate(zip(*case["treatment"], strict=True))),
+        "b": dict(enumerate(zip(*case["baseline"], strict=True))),
+    }
+    rows, evaluation = report(
+        {"accuracy": {arm: {s: list(v) for s, v in seeds.items()} for arm, seeds in values.items()}}
+    )
+    decision = decide(spec([criterion(0)], seeds=(0, 1, 2)), rows, evaluation)
+    (result,) = decision.criteria
+    assert result.n == 4
+    assert [result.effect, result.lower, result.upper] == pytest.approx([0.25, case["lower"], case["upper"]], abs=1e-9)
+
+
+def test_scaling_metric_and_margin_changes_nothing() -> None:
+    """V15"""
+    percent = {arm: {0: [100 * value for value in values[0]]} for arm, values in table(800, 110, 77, 332).items()}
+    rows, evaluation = report({"accuracy": percent})
+    decision = decide(spec([criterion(-5, bounds=[0, 100])]), rows, evaluation)
+    assert decision.verdict == "supported"
+    assert decision.criteria[0].half_width == pytest.approx(7.478936258, abs=1e-9)
+
+
+def test_shuffled_rows_give_the_same_decision() -> None:
+    rows, evaluation = report({"accuracy": table(800, 110, 77, 332)})
+    shuffled = random.Random(0).sample(rows, len(rows))
+    assert decide(spec([criterion(-0.05)]), shuffled, evaluation) == decide(spec([criterion(-0.05)]), rows, evaluation)
+
+
+@pytest.mark.parametrize("case", FILES["accept"], ids=lambda case: str(case["name"]))
+def test_a_form_of_the_observations_file(case: dict[str, Any]) -> None:
+    """R-142"""
+    observations = read_file(case["text"].encode(), "rows.jsonl")
+    assert (len(observations.rows), observations.problems) == (case["rows"], ())
+
+
+@pytest.mark.parametrize("case", FILES["refuse"], ids=lambda case: str(case["name"]))
+def test_an_observations_file_that_is_refused(case: dict[str, Any]) -> None:
+    """R-142, R-143, R-144"""
+    content = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode()
+    observations = read_file(content, "rows.jsonl")
+    assert observations.rows == ()
+    assert case["says"] in str(observations.problems[0])
+
+
+def test_every_form_gives_the_same_decision() -> None:
+    rows, evaluation = report({"accuracy": table(0, 50, 0, 0)})
+    body = {"status": "running", "evaluation": evaluation}
+    inline = decide(spec([criterion(0)]), rows, evaluation)
+    for content in ("\n".join(map(json.dumps, rows)), json.dumps(rows, indent=2), json.dumps({"observations": rows})):
+        file = file_of("rows.jsonl", "metrics", content)
+        decision = {"version": 1, "observations_file": {"name": file.name, "sha256": file.sha256}}
+        found = judge(spec([criterion(0)]), updates_of([{**body, "decision": decision}]), [file]).decision
+        assert found is not None
+        assert (found.verdict, found.criteria, found.rows) == ("supported", inline.criteria, 100)
+
+
+def test_caps_of_an_observations_file() -> None:
+    """R-142"""
+    row: dict[str, Any] = {"item_id": "q", "arm": "a", "seed": 0, "metric": "m", "value": 1, "evaluator_id": "e"}
+    assert len(read_rows([row] * MAX_ROWS, "rows").rows) == MAX_ROWS == 100_000
+    assert "100001" in str(read_rows([row] * (MAX_ROWS + 1), "rows").problems[0])
+    line = json.dumps(row).encode() + b"\n"
+    padded = line + b" " * (MAX_BYTES - len(line))
+    assert len(read_file(padded, "rows").rows) == 1
+    assert "10485761" in str(read_file(padded + b" ", "rows").problems[0])
+
+
+def test_a_file_that_is_wrong_throughout_is_told_in_twenty_sentences() -> None:
+    rows, evaluation = report({"accuracy": table(0, 50, 0, 0)})
+    wrong = [{**row, "value": 2} for row in rows]
+    decision = decide(spec([criterion(0)]), wrong, evaluation)
+    assert len(decision.problems) == 20
+    assert {problem.rule for problem in decision.problems} == {"R-144"}
+
+
+def test_the_largest_admissible_file_is_judged_in_seconds() -> None:
+    count = 29_000
+    rows, evaluation = report({"accuracy": {arm: {0: [1.0] * count} for arm in "tb"}})
+    content = "\n".join(json.dumps(row) for row in rows)
+    assert 0.9 * MAX_BYTES < len(content) <= MAX_BYTES
+    file = file_of("rows.jsonl", "metrics", content)
+    decision = {"version": 1, "observations_file": {"name": file.name, "sha256": file.sha256}}
+    updates = updates_of([{"status": "running", "evaluation": evaluation, "decision": decision}])
+    started = time.perf_counter()
+    judgment = judge(spec([criterion(-0.05)]), updates, [file])
+    seconds = time.perf_counter() - started
+    assert judgment.decision is not None
+    assert judgment.decision.verdict == "supported"
+    assert seconds < 15, "it takes about a second on an idle machine"

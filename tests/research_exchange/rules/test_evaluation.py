@@ -1,0 +1,71 @@
+"""Evaluator ids and the marks of a relabelled evaluation (contract §11)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from research_exchange.documents import EvidenceFile
+from research_exchange.evaluation import evaluator_id
+from research_exchange.judgment import judge
+from research_exchange.predictions import read_predictions
+from tests.research_exchange.rules.support import file_of, patched, spec_of, updates_of, vectors
+
+BASE = vectors("runs")["base"]
+ROW = {"item_id": "q0", "arm": "a", "metric": "m", "evaluator_id": "e", "prediction": None, "reference": "1"}
+
+
+@pytest.mark.parametrize("case", vectors("evaluator_ids")["cases"], ids=lambda case: str(case["id"])[:8])
+def test_evaluator_id(case: dict[str, str]) -> None:
+    """R-132"""
+    assert evaluator_id(json.loads(case["provenance"])) == case["id"]
+
+
+def test_an_evaluator_has_no_nan() -> None:
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        evaluator_id({"decoding": {"temperature": float("nan")}})
+
+
+def test_predictions_are_read_up_to_the_first_bad_line() -> None:
+    """R-16B"""
+    lines = [json.dumps(ROW), json.dumps({**ROW, "item_id": "q1"}), json.dumps({**ROW, "item_id": 3}), json.dumps(ROW)]
+    predictions = read_predictions("\n".join(lines).encode())
+    assert predictions.bad_line == 3
+    assert predictions.items_of("a", "m", "e") == {"q0", "q1"}
+    assert predictions.items_of("a", "m", "other") == frozenset()
+    assert read_predictions((lines[0] + "\n\n").encode()).bad_line is None
+
+
+@pytest.mark.parametrize("missing", ["item_id", "arm", "prediction", "reference"])
+def test_a_prediction_row_names_item_arm_prediction_and_reference(missing: str) -> None:
+    row = {key: value for key, value in ROW.items() if key != missing}
+    assert read_predictions(json.dumps(row).encode()).bad_line == 1
+
+
+def test_every_seed_is_asked_of_every_arm_but_the_base_model() -> None:
+    """R-135"""
+    scores = "/updates/2/evaluation/scores"
+    second = [{**score, "seed": 1} for score in BASE["updates"][2]["evaluation"]["scores"]]
+    whole: list[dict[str, Any]] = [{"op": "replace", "path": "/spec/decision_rule/seeds", "value": [0, 1]}]
+    whole += [{"op": "add", "path": f"{scores}/-", "value": score} for score in second]
+    evaluator = second[0]["evaluator_id"]
+    base: dict[str, Any] = {"arm": "base", "metric": "accuracy", "value": 0.1, "evaluator_id": evaluator}
+    whole.append({"op": "add", "path": f"{scores}/-", "value": base})
+    for operations, status in ((whole, "passed"), (whole[:2], "unverified")):
+        bundle = patched(BASE, operations)
+        files = [file_of(file["name"], file["kind"], file["content"]) for file in bundle["evidence"]]
+        judgment = judge(spec_of(bundle["spec"]), updates_of(bundle["updates"]), files)
+        assert judgment.gate("evaluation_comparability").status == status
+
+
+def test_prediction_files_of_two_scores_are_read_once() -> None:
+    reads = []
+    kept = file_of("predictions.jsonl", "predictions", BASE["evidence"][0]["content"])
+
+    def content() -> bytes:
+        reads.append(1)
+        return kept.content()
+
+    file = EvidenceFile(kept.name, kept.kind, kept.sha256, kept.size, None, content)
+    assert judge(spec_of(BASE["spec"]), updates_of(BASE["updates"]), [file]).recorded_verdict == "supported"
+    assert len(reads) == 1
