@@ -7,9 +7,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-WIDTH = 640.0
+WIDTH = 720.0
 """Of the interval figure, in SVG units."""
-CURVE_WIDTH, CURVE_HEIGHT = 150.0, 32.0
+CURVE_WIDTH, CURVE_HEIGHT = 260.0, 36.0
 
 _INSET = 24.0
 _CURVE_INSET = 3.0

@@ -1,4 +1,4 @@
-"""The pages: the list of runs, and one page for each run with its JSON twin (R-220, R-223). None of them edits (R-224)."""
+"""The pages: a list of runs, and one page for each run with its JSON twin (R-220, R-223). None edits (R-224)."""
 
 from pathlib import Path
 from typing import Annotated

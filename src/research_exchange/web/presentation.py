@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 from research_exchange.decision import CriterionResult, CriterionState
 from research_exchange.documents.evidence import EvidenceLost
+from research_exchange.documents.fields import as_list, as_mapping
+from research_exchange.documents.gates import Applicability, GateResult
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import MetricHistory, RunState
 from research_exchange.judgment import Judgment
@@ -31,6 +33,8 @@ class Banner:
     explanation: str
     recorded: Mapping[str, JsonValue] | None
     """The judgment on record; None before there is one."""
+    objections: tuple[str, ...] = ()
+    """What stands against a definitive verdict besides what `explanation` says."""
 
 
 @dataclass(frozen=True)
@@ -71,6 +75,8 @@ class RunPage:
     banner: Banner
     contradicted: bool
     """What the Exchange holds now leads to another verdict than the one on record."""
+    gates: tuple[GateResult, ...]
+    """Those that apply first."""
     criteria: tuple[CriterionPanel, ...]
     metrics: tuple[MetricRow, ...]
     arms: Mapping[str, tuple[MetricRow, ...]]
@@ -83,11 +89,13 @@ class RunPage:
 def run_page(view: RunView) -> RunPage:
     judgment = view.judge()
     recorded = view.recorded
+    contradicted = recorded is not None and recorded["recorded_verdict"] != judgment.recorded_verdict
     return RunPage(
         view=view,
         judgment=judgment,
-        banner=_banner(view, recorded),
-        contradicted=recorded is not None and recorded["recorded_verdict"] != judgment.recorded_verdict,
+        banner=_waiting(view.state) if recorded is None else _banner(recorded, contradicted=contradicted),
+        contradicted=contradicted,
+        gates=tuple(sorted(judgment.gates, key=lambda gate: gate.applicability is Applicability.NOT_APPLICABLE)),
         criteria=tuple(map(_criterion, judgment.decision.criteria)) if judgment.decision else (),
         metrics=_rows(view.state.metrics),
         arms=_arms(view),
@@ -118,25 +126,30 @@ def _recorded(outcome: OutcomeRecord) -> RecordedRow:
     )
 
 
-def _banner(view: RunView, recorded: Mapping[str, JsonValue] | None) -> Banner:
-    if recorded is None:
-        headline = "Running" if view.updates or view.sessions else "Not started"
-        return Banner("running", "This run goes on", headline, _progress(view.state), None)
-    verdict = str(recorded["recorded_verdict"])
-    tone = "withheld" if recorded["withheld"] else verdict
-    label = (
-        "Recorded by the Exchange; the reported verdict is withheld"
-        if recorded["withheld"]
-        else "Recorded by the Exchange"
-    )
-    return Banner(tone, label, verdict.capitalize(), str(recorded["explanation"]), recorded)
-
-
-def _progress(state: RunState) -> str:
+def _waiting(state: RunState) -> Banner:
     if not state.last_update:
-        return "Nothing has been posted yet."
+        return Banner("running", "No verdict yet", "Not started", "Nothing has been posted yet.", None)
     updates = "1 update" if state.last_update == 1 else f"{state.last_update} updates"
-    return f"{updates} so far. A verdict is recorded with the final one."
+    text = f"{updates} so far. A verdict is recorded with the final one."
+    return Banner("running", "No verdict yet", "Running", text, None)
+
+
+def _banner(recorded: Mapping[str, JsonValue], *, contradicted: bool) -> Banner:
+    verdict, withheld = str(recorded["recorded_verdict"]), recorded["withheld"]
+    tone, label = verdict, "Recorded by the Exchange"
+    if contradicted:
+        tone, label = "contradicted", "Recorded by the Exchange, but no longer borne out"
+    elif withheld:
+        tone, label = "withheld", "Recorded by the Exchange, which withholds the reported verdict"
+    objections = [str(as_mapping(objection).get("text")) for objection in as_list(recorded["withheld_because"])]
+    return Banner(
+        tone=tone,
+        label=label,
+        headline=verdict.capitalize(),
+        explanation=str(recorded["explanation"]),
+        recorded=recorded,
+        objections=tuple(text for text in objections if text != recorded["explanation"]),
+    )
 
 
 def _criterion(result: CriterionResult) -> CriterionPanel:
@@ -152,7 +165,7 @@ def _criterion(result: CriterionResult) -> CriterionPanel:
 
 def contrast_text(weights: Mapping[str, int | float]) -> str:
     """`trained − untrained`, or with factors where they are not 1."""
-    terms = []
+    terms: list[str] = []
     for arm, weight in weights.items():
         sign = _MINUS if weight < 0 else "+"
         factor = "" if abs(weight) == 1 else f"{number(abs(weight))} × "

@@ -1,4 +1,3 @@
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -7,13 +6,12 @@ from typing import Any
 
 import httpx
 import pytest
+from fastapi import FastAPI
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    from fastapi.testclient import TestClient
-
+from research_exchange.server.exchange import Exchange
 from research_exchange.web import create_app
 from tests.research_exchange.server import scenarios
+from tests.research_exchange.server.serving import in_thread
 
 Json = dict[str, Any]
 
@@ -22,7 +20,7 @@ Json = dict[str, Any]
 class Caller:
     """Somebody with a token, or nobody."""
 
-    http: TestClient
+    http: httpx.Client
     token: str | None = None
 
     def get(self, path: str, **options: Any) -> httpx.Response:
@@ -80,9 +78,22 @@ def clock() -> Callable[[], datetime]:
 
 
 @pytest.fixture
-def nobody(data: Path, clock: Callable[[], datetime]) -> Iterator[Caller]:
-    """A client of the real application that sends no token."""
-    with TestClient(create_app(data, clock=clock), base_url="http://exchange", raise_server_exceptions=False) as http:
+def app(data: Path, clock: Callable[[], datetime]) -> FastAPI:
+    return create_app(data, clock=clock)
+
+
+@pytest.fixture
+def exchange(app: FastAPI) -> Exchange:
+    """The services inside the application, for what no request can bring about."""
+    exchange = app.state.exchange
+    assert isinstance(exchange, Exchange)
+    return exchange
+
+
+@pytest.fixture
+def nobody(app: FastAPI) -> Iterator[Caller]:
+    """A client of the real application, over the wire, that sends no token."""
+    with in_thread(app) as url, httpx.Client(base_url=url, timeout=60) as http:
         yield Caller(http)
 
 

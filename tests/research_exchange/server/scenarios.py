@@ -67,7 +67,7 @@ def item(number: int) -> str:
     return f"item-{number:03}"
 
 
-PROVENANCE = {
+PROVENANCE: Json = {
     "code_sha256": "c" * 64,
     "prompt_template": "{question}",
     "decoding": {"temperature": 0, "max_tokens": 4, "stop": ["\n"]},

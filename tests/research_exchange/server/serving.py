@@ -3,16 +3,25 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
+import uvicorn
+from fastapi import FastAPI
 
-_SERVE = "import sys, pathlib; from research_exchange.web import serve; serve(pathlib.Path(sys.argv[1]), port=int(sys.argv[2]))"
+_SERVE = """
+import pathlib, sys
+from research_exchange.web import serve
+serve(pathlib.Path(sys.argv[1]), port=int(sys.argv[2]))
+"""
 
 
 @dataclass
@@ -64,6 +73,24 @@ def served(data: Path) -> Iterator[Served]:
     finally:
         if server.process.poll() is None:
             server.stop()
+
+
+@contextmanager
+def in_thread(app: FastAPI) -> Iterator[str]:
+    """Serve an application from this process, for tests that also look inside it."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            while not server.started:
+                assert thread.is_alive(), "the server did not start"
+                time.sleep(0.005)
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def post(url: str, token: str, content: bytes, **params: str) -> httpx.Response:

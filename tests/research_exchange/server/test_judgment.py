@@ -7,7 +7,7 @@ import pytest
 from research_exchange import judgment
 from research_exchange.server.exchange import Exchange
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.conftest import Caller, Runner
+from tests.research_exchange.server.conftest import Runner
 
 
 def _blob_of(runner: Runner, data: Path, name: str) -> Path:
@@ -152,12 +152,10 @@ def test_the_end_of_a_session_has_a_form(runner: Runner, body: dict[str, object]
     assert answer.json()["problems"]
 
 
-def test_what_a_killed_server_left_unrecorded_is_recorded_at_the_next_start(runner: Runner, nobody: Caller) -> None:
+def test_what_a_killed_server_left_unrecorded_is_recorded_at_the_next_start(runner: Runner, exchange: Exchange) -> None:
     """The final update is on the disk; the process died before it judged."""
     runner.update(scenarios.calibration())
     runner.upload("observations.jsonl", scenarios.observations(150))
-    exchange = nobody.http.app.state.exchange  # type: ignore[attr-defined]
-    assert isinstance(exchange, Exchange)
     with exchange.store.writing() as writer:
         writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange._clock())
     assert runner.record()["recorded"] is None
