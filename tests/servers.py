@@ -1,6 +1,7 @@
 """A real `spindle serve` process with a tiny model, for tests that talk to one."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -78,7 +79,7 @@ class SpindleServer:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment())
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            name, _, value = line.strip().removeprefix("export ").partition("=")
+            name, _, value = shlex.split(line)[1].partition("=")
             self.exports[name] = value
             if name == "HF_HUB_CACHE":
                 break

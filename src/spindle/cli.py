@@ -2,6 +2,7 @@
 
 import logging
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -152,7 +153,8 @@ def _reachable(host: str) -> str:
 def _announce(url: str, key: str, cache: Path, served: list[str]) -> None:
     screen.print(f"[bold]Spindle[/] serves {', '.join(served)} at [bold]{url}[/]", soft_wrap=True)
     screen.print("For scripts that use the tinker SDK, in another terminal:\n", soft_wrap=True)
-    print(f"export TINKER_BASE_URL={url}\nexport TINKER_API_KEY={key}\nexport HF_HUB_CACHE={cache}", flush=True)
+    for name, value in {"TINKER_BASE_URL": url, "TINKER_API_KEY": key, "HF_HUB_CACHE": str(cache)}.items():
+        print(f"export {name}={shlex.quote(value)}", flush=True)
     screen.print("\nCtrl-C stops it; named checkpoints stay.", soft_wrap=True)
 
 

@@ -173,3 +173,17 @@ def test_kill_9_during_saves_shows_whole_checkpoints_only(mortal: SpindleServer)
         save.future().exception(60)
     for client in (service, again):
         client.close("success").result(10)
+
+
+def test_stopping_in_the_middle_of_a_step_takes_seconds(mortal: SpindleServer) -> None:
+    service = tinker.ServiceClient(base_url=mortal.url, api_key=mortal.key)
+    training = trained(service, 1)
+    pending = training.forward_backward([supervised((TEXT * 40)[:500])] * 1000, "cross_entropy")
+    time.sleep(1.0)
+    assert mortal.stop() < 12
+    assert mortal.status == 0
+    assert "Traceback" not in mortal.log
+    mortal.start()
+    with pytest.raises(tinker.RequestFailedError, match="this training run has no saved state, so start it again"):
+        pending.result(60)
+    service.close("success").result(10)

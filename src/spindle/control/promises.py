@@ -44,10 +44,15 @@ class Promise:
         """The result or failure, waited for at most `timeout` seconds; None when it is not there yet."""
         if not self.future.done():
             loop, done = asyncio.get_running_loop(), asyncio.Event()
-            self.future.add_done_callback(lambda _: loop.call_soon_threadsafe(done.set))
+            self.future.add_done_callback(lambda _: _wake(loop, done))
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(done.wait(), timeout)
         return _outcome_of(self.future) if self.future.done() else None
+
+
+def _wake(loop: asyncio.AbstractEventLoop, done: asyncio.Event) -> None:
+    with contextlib.suppress(RuntimeError):  # the server has stopped: nobody waits any more
+        loop.call_soon_threadsafe(done.set)
 
 
 def _outcome_of(future: Future[Any]) -> Result | Failure:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spindle.backends.contract import Array, BaseModel, SampleRequest, SampleResult, SamplingParams, UserError
 from spindle.control.catalogue import Catalogue
-from spindle.control.errors import NotFoundError
+from spindle.control.errors import GoneError, NotFoundError
 from spindle.control.lost import Lost, session_of
 from spindle.control.paths import CheckpointPath, Kind
 from spindle.control.promises import Promise, PromiseBook, failed
@@ -74,7 +74,8 @@ class Samplers:
 
     def create(self, session_id: str, number: int, base_model: str | None, model_path: str | None) -> Sampler:
         """Open a sampling session on a base model or a named snapshot; a repeated number gives the same one."""
-        self.sessions.touch(session_id)
+        if session_id not in self.sessions.live():
+            raise GoneError(str(self.lost.session(session_id)))
         sampler_id = f"{session_id}:sample:{number}"
         if sampler_id in self._samplers:
             return self._samplers[sampler_id]

@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from spindle.control.errors import GoneError
@@ -14,8 +14,6 @@ EXPIRY = 300.0
 @dataclass
 class Session:
     session_id: str
-    sdk_version: str
-    user_metadata: Mapping[str, str]
     last_seen: float
     idempotency_key: str | None = None
 
@@ -29,12 +27,12 @@ class Sessions:
     _live: dict[str, Session] = field(default_factory=dict)
     _ended: set[str] = field(default_factory=set)
 
-    def create(self, sdk_version: str, user_metadata: Mapping[str, str], idempotency_key: str | None) -> Session:
+    def create(self, idempotency_key: str | None = None) -> Session:
         """A new session; a retry with the same idempotency key gets the one it made before."""
         for session in self._live.values():
             if idempotency_key is not None and session.idempotency_key == idempotency_key:
                 return session
-        session = Session(str(uuid.uuid4()), sdk_version, user_metadata, self.clock(), idempotency_key)
+        session = Session(str(uuid.uuid4()), self.clock(), idempotency_key)
         self._live[session.session_id] = session
         return session
 

@@ -178,9 +178,11 @@ class Training:
 
     def info(self, model_id: str) -> ModelInfo:
         """What is fixed about a live model."""
-        info = self._infos.get(model_id)
-        if info is None:
+        if model_id not in self._infos:
             raise NotFoundError(str(self.lost.model(model_id)))
+        info = self._infos[model_id]
+        if info is None:
+            raise NotFoundError(f"Training run {model_id} is not there: it is being created, or its creation failed.")
         return info
 
     def close_session(self, session_id: str) -> None:

@@ -58,7 +58,12 @@ class Engine:
             if queue is None:
                 return _failed(UserError(f"Training run {model_id} is not open on this server."))
             if not queue.put(sequence_id, ticket, self._clock()):
-                return _failed(UserError(f"Request {sequence_id} of training run {model_id} was executed already."))
+                return _failed(
+                    UserError(
+                        f"Request {sequence_id} of training run {model_id} had its turn already: "
+                        "it was executed, or given up because it was missing for too long."
+                    )
+                )
             ticket.future.set_running_or_notify_cancel()  # from here on nobody can cancel it: order is a promise
             self._wake.notify()
         return ticket.future

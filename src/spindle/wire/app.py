@@ -2,6 +2,7 @@
 
 import asyncio
 import hmac
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -13,6 +14,8 @@ from spindle.control import Service
 from spindle.control.errors import GoneError, NotFoundError
 from spindle.wire import routes_futures, routes_sampling, routes_session, routes_training
 from spindle.wire.bodies import Rejected
+
+logger = logging.getLogger(__name__)
 
 TIDY = 2.0
 """Seconds between two looks at silent sessions, gaps and old results."""
@@ -40,6 +43,7 @@ def create_app(service: Service, key: str) -> FastAPI:
     app.add_exception_handler(NotFoundError, _answer(404))
     app.add_exception_handler(GoneError, _answer(410))
     app.add_exception_handler(Rejected, _rejected)
+    app.add_exception_handler(Exception, _failed)
     return app
 
 
@@ -60,11 +64,18 @@ class _KeyCheck:
 async def _tidy(service: Service) -> None:
     while True:
         await asyncio.sleep(TIDY)
-        service.tidy()
+        try:
+            service.tidy()
+        except Exception:
+            logger.exception("Tidying failed; it is tried again")
 
 
 def _answer(status: int) -> Callable[[Request, Exception], JSONResponse]:
     return lambda _, error: JSONResponse({"detail": str(error)}, status)
+
+
+def _failed(_: Request, error: Exception) -> JSONResponse:
+    return JSONResponse({"detail": f"Spindle failed at this request ({type(error).__name__}); see its log."}, 500)
 
 
 def _rejected(_: Request, error: Exception) -> JSONResponse:

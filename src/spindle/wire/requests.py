@@ -24,11 +24,6 @@ class Body(BaseModel):
     model_config = ConfigDict(protected_namespaces=(), extra="ignore")
 
 
-class CreateSession(Body):
-    sdk_version: str = ""
-    user_metadata: Metadata = {}
-
-
 class SessionAddress(Body):
     session_id: str
 
@@ -79,13 +74,15 @@ class Lora(Body):
 
 
 class NewModelAddress(Body):
+    """Every creation says in which session, and which of its models it makes."""
+
     session_id: str
     model_seq_id: int
+    user_metadata: Metadata = {}
 
 
 class CreateModel(NewModelAddress):
     base_model: str
-    user_metadata: Metadata = {}
     lora_config: Lora = Lora()
     optimizer_config: Optimizer = Optimizer()
 
@@ -94,7 +91,6 @@ class CreateFromState(NewModelAddress):
     path: str
     optimizer: bool
     base_model: str | None = None
-    user_metadata: Metadata = {}
     optimizer_config: Optimizer | None = None
 
 

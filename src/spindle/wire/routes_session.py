@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from spindle.wire.bodies import read, service_of
-from spindle.wire.requests import CreateSession, SessionAddress
+from spindle.wire.requests import SessionAddress
 from spindle.wire.results import CLIENT_CONFIG, DYNAMIC_CONFIG
 
 router = APIRouter()
@@ -23,9 +23,7 @@ async def dynamic_config() -> dict[str, Any]:
 
 @router.post("/create_session")
 async def create_session(request: Request) -> dict[str, Any]:
-    body = await read(request, CreateSession)
-    key = request.headers.get("x-idempotency-key")
-    session = service_of(request).sessions.create(body.sdk_version, body.user_metadata, key)
+    session = service_of(request).sessions.create(request.headers.get("x-idempotency-key"))
     return {"type": "create_session", "session_id": session.session_id}
 
 

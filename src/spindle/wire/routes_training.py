@@ -150,7 +150,7 @@ def _command(request: Request, body: Json, submit: Callable[[Address], Promise])
 def _create(request: Request, body: Json, submit: Callable[[NewModel], Promise]) -> Json:
     """Submit a creation; one that makes no sense becomes a failed promise."""
     address = parse(NewModelAddress, body)
-    new = NewModel(address.session_id, address.model_seq_id, body.get("user_metadata") or {})
+    new = NewModel(address.session_id, address.model_seq_id, address.user_metadata)
     try:
         promise = submit(new)
     except UserError as error:

@@ -29,7 +29,7 @@ class Desk:
         self.skew = 0.0
         for part in (self.service.sessions, self.service.samplers, self.service.promises):
             part.clock = lambda: time.monotonic() + self.skew
-        self.session = self.service.sessions.create("0.38.0", {}, None).session_id
+        self.session = self.service.sessions.create().session_id
 
     def end(self, promise: Promise) -> object:
         return asyncio.run(self.service.outcome(promise.request_id, 5))
@@ -225,6 +225,6 @@ def test_old_idle_ephemeral_snapshots_go_but_the_newest_stay(desk: Desk) -> None
 
 def test_a_retried_session_creation_is_one_session(desk: Desk) -> None:
     sessions = desk.service.sessions
-    first = sessions.create("0.38.0", {}, "retry-key")
-    assert sessions.create("0.38.0", {}, "retry-key") is first
-    assert sessions.create("0.38.0", {}, "other-key") is not first
+    first = sessions.create("retry-key")
+    assert sessions.create("retry-key") is first
+    assert sessions.create("other-key") is not first

@@ -117,7 +117,7 @@ def test_a_bad_request_and_a_crash_fail_their_own_promise_only(bench: Bench) -> 
 def test_an_id_that_ran_is_not_run_again(bench: Bench) -> None:
     bench.open("m")
     settle(bench.engine.submit("m", 1, step("m")))
-    with pytest.raises(UserError, match="Request 1 of training run m was executed already"):
+    with pytest.raises(UserError, match="Request 1 of training run m had its turn already"):
         bench.engine.submit("m", 1, step("m")).result(5)
     assert bench.backend.calls == ["step m"]
 

@@ -1,0 +1,86 @@
+"""The command line, as a person meets it: what goes wrong is one line, without a traceback."""
+
+import os
+import socket
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from spindle.config import data_directory
+from spindle.control.lock import exclusive
+
+
+def spindle(*arguments: str, **environment: str) -> "subprocess.CompletedProcess[str]":
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPINDLE_")}
+    return subprocess.run(
+        [sys.executable, "-m", "spindle.cli", *arguments],
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def complaint(result: "subprocess.CompletedProcess[str]") -> str:
+    assert result.returncode == 1
+    assert result.stdout == ""
+    assert "Traceback" not in result.stderr
+    (line,) = result.stderr.strip().splitlines()
+    assert line.startswith("spindle: ")
+    return line
+
+
+def test_version() -> None:
+    result = spindle("--version")
+    assert (result.returncode, result.stdout) == (0, f"spindle {version('research-exchange')}\n")
+
+
+@pytest.mark.parametrize("argument", ["no-equals-sign", "=path", "name="])
+def test_a_model_argument_that_is_no_pair(tmp_path: Path, argument: str) -> None:
+    assert "is not NAME=PATH" in complaint(spindle("serve", "--model", argument, "--data", str(tmp_path)))
+
+
+def test_a_model_folder_that_is_not_there(tmp_path: Path) -> None:
+    result = spindle("serve", "--model", "org/name=/nowhere", "--port", "0", "--data", str(tmp_path))
+    assert "/nowhere" in complaint(result)
+
+
+def test_a_port_that_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        result = spindle("serve", "--model", "org/name=/nowhere", "--port", port, "--data", str(tmp_path))
+    assert f"Cannot listen on 127.0.0.1:{port}" in complaint(result)
+
+
+def test_a_data_folder_in_use(tmp_path: Path) -> None:
+    with exclusive(tmp_path):
+        assert "Another spindle serves" in complaint(spindle("serve", "--data", str(tmp_path)))
+
+
+def test_a_key_that_no_client_would_send_is_refused_unseen(tmp_path: Path) -> None:
+    line = complaint(spindle("serve", "--data", str(tmp_path), SPINDLE_API_KEY="hunter2-hunter2"))
+    assert "SPINDLE_API_KEY must start with tml-" in line
+    assert "hunter2" not in line
+
+
+def test_a_model_nobody_knows(tmp_path: Path) -> None:
+    assert "gpt-17" in complaint(spindle("models", "pull", "gpt-17", "--data", str(tmp_path)))
+
+
+def test_no_models_are_an_empty_list(tmp_path: Path) -> None:
+    result = spindle("models", "list", "--data", str(tmp_path))
+    assert result.returncode == 0
+    assert result.stdout.split() == ["model", "folder"]
+
+
+def test_the_data_folder_is_the_one_given_then_the_environment_then_the_platform(tmp_path: Path) -> None:
+    assert data_directory(tmp_path, {"SPINDLE_DATA": "/elsewhere"}) == tmp_path
+    assert data_directory(None, {"SPINDLE_DATA": "/elsewhere"}) == Path("/elsewhere")
+    assert data_directory(None, {"XDG_DATA_HOME": "/share"}) in (
+        Path("/share/spindle"),
+        Path.home() / "Library" / "Application Support" / "spindle",
+    )
