@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from research_exchange.server.exchange import Exchange
 from research_exchange.web import create_app
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.serving import in_thread
+from tests.research_exchange.server.serving import NO_TLS, in_thread
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ def exchange(app: FastAPI) -> Exchange:
 @pytest.fixture
 def nobody(app: FastAPI) -> Iterator[Caller]:
     """A client of the real application, over the wire, that sends no token."""
-    with in_thread(app) as url, httpx.Client(base_url=url, timeout=60) as http:
+    with in_thread(app) as url, httpx.Client(base_url=url, timeout=60, verify=NO_TLS) as http:
         yield Caller(http)
 
 

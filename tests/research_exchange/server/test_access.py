@@ -12,7 +12,7 @@ from research_exchange.store import database
 from research_exchange.web import create_app
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.conftest import Caller, Runner, start_run
-from tests.research_exchange.server.serving import in_thread
+from tests.research_exchange.server.serving import NO_TLS, in_thread
 
 WRITES_TO_A_RUN = ("/updates", "/evidence?name=a&kind=log", "/sessions", "/sessions/ses_0/end", "/judgment")
 
@@ -103,7 +103,7 @@ def test_an_error_of_our_own_has_that_shape_too(
 
 def test_a_database_that_stays_locked_is_said_to_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 100)
-    with in_thread(create_app(tmp_path)) as url, httpx.Client(base_url=url) as http:
+    with in_thread(create_app(tmp_path)) as url, httpx.Client(base_url=url, verify=NO_TLS) as http:
         runner = start_run(Caller(http, (tmp_path / "admin-token").read_text().strip()))
         with closing(sqlite3.connect(tmp_path / "exchange.sqlite3", isolation_level=None)) as holder:
             holder.execute("BEGIN IMMEDIATE")

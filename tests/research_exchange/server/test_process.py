@@ -16,7 +16,7 @@ import pytest
 from research_exchange.server import CannotServe, default_data_folder
 from research_exchange.web import serve
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.serving import NewRun, Served, new_run, post, served, start
+from tests.research_exchange.server.serving import NewRun, Served, get, new_run, post, served, start
 
 
 def test_it_says_where_it_is_and_leaves_no_trace_when_it_stops(tmp_path: Path) -> None:
@@ -25,7 +25,7 @@ def test_it_says_where_it_is_and_leaves_no_trace_when_it_stops(tmp_path: Path) -
             announcement = tmp_path / "data" / "server.json"
             assert json.loads(announcement.read_text()) == {"url": server.url, "pid": server.process.pid}
             assert stat.S_IMODE(announcement.stat().st_mode) == 0o600
-            assert httpx.get(f"{server.url}/health").json()["status"] == "ok"
+            assert get(f"{server.url}/health").json()["status"] == "ok"
             assert server.stop(number) == 0
             assert not announcement.exists()
 
@@ -81,15 +81,15 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path, seconds: float) -> No
     try:
         assert again.url == server.url
         path = f"{again.url}/api/runs/{run.id}"
-        record = httpx.get(path).json()
+        record = get(path).json()
         sequences = [update["sequence"] for update in record["updates"]]
         assert sequences == list(range(1, len(sequences) + 1))
         assert len(acknowledged) <= len(sequences) <= len(acknowledged) + 1
         hashes = {update["sequence"]: update["sha256"] for update in record["updates"]}
         assert {n: hashlib.sha256(raw).hexdigest() for n, raw in acknowledged.items()}.items() <= hashes.items()
         for name, content in files.items():
-            assert httpx.get(f"{path}/evidence/{name}").content == content
-        last = httpx.get(f"{path}/updates/{sequences[-1]}").content
+            assert get(f"{path}/evidence/{name}").content == content
+        last = get(f"{path}/updates/{sequences[-1]}").content
         retried = post(f"{path}/updates", run.token, last)
         assert (retried.status_code, retried.json()["sequence"]) == (200, sequences[-1])
         following = post(f"{path}/updates", run.token, b'{"status": "running"}')
@@ -114,7 +114,7 @@ def test_two_runners_at_once_do_not_mix(tmp_path: Path) -> None:
         assert posted == [list(range(1, 41))] * 2
         for run in runs:
             for number in (1, 40):
-                raw = httpx.get(f"{server.url}/api/runs/{run.id}/updates/{number}").json()
+                raw = get(f"{server.url}/api/runs/{run.id}/updates/{number}").json()
                 assert (raw["run"], raw["metrics"]["step"]) == (run.id, number - 1)
 
 
