@@ -106,7 +106,7 @@ def settle(
     verdict = state.verdict if first is None else Verdict.INCONCLUSIVE
     return Outcome(
         verdict=verdict,
-        reason=state.outcome_reason if first is None else first.reason,
+        reason=_agreed_reason(state, decision) if first is None else first.reason,
         basis=_agreed(state) if first is None else first.basis,
         text=f"The reported verdict stands: {verdict}." if first is None else first.text,
         withheld=state.verdict in DEFINITIVE and verdict not in DEFINITIVE,
@@ -125,6 +125,10 @@ def withholds(spec: Spec, gate: GateResult) -> bool:
 
 def _agreed(state: RunState) -> Basis:
     return Basis.AGREED if state.verdict in DEFINITIVE else Basis.REPORTED
+
+
+def _agreed_reason(state: RunState, decision: Decision | None) -> OutcomeReason | None:
+    return state.outcome_reason if decision is None else decision.outcome_reason
 
 
 def _deviation_objections(deviations: Deviations) -> tuple[Objection, ...]:

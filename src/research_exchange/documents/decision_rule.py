@@ -1,5 +1,6 @@
 """The spec's `decision_rule`: what will be compared, how, and against which margin (R-140)."""
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -80,7 +81,7 @@ class _Reader:
         self._check(rule, "version", "1", lambda value: is_whole(value) and value == 1)
         unit = self._check(rule, "unit", "the name of a unit", is_text)
         method = self._check(rule, "method", "the name of a method", is_text)
-        alpha = self._check(rule, "alpha", "a number between 0 and 1", lambda value: is_number(value) and 0 < value < 1)
+        alpha = self._check(rule, "alpha", "a number between 0 and 1", _is_alpha)
         seeds = self._check(rule, "seeds", "a list of different whole numbers", _is_seeds)
         criteria = [
             self._criterion(as_mapping(entry), f"decision_rule.criteria[{index}]")
@@ -154,6 +155,11 @@ class _Reader:
             if name not in known and fields[name] is not None:
                 action = "The Exchange cannot apply this field yet; decide without it, or wait for it."
                 self._problems.append(Problem("R-140", f"{path}.{name}", "no such field", show(fields[name]), action))
+
+
+def _is_alpha(value: JsonValue) -> bool:
+    """A smaller one than any use has would make ln(2/α) infinite."""
+    return is_number(value) and 0 < value < 1 and math.isfinite(2 / value)
 
 
 def _is_seeds(value: JsonValue) -> bool:
