@@ -1,9 +1,7 @@
 import json
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -144,47 +142,63 @@ def test_whatever_a_path_says_it_is_read_back_as_it_is_or_refused(text: str) -> 
         assert "/" not in parsed.run + parsed.name
 
 
-SAVER = """
-import sys
+OVERWRITE_AND_DIE = """
+import os, signal, sys
 from pathlib import Path
 from tests.spindle.control.test_catalogue import INFO, path
 from spindle.control.catalogue import Catalogue
 from spindle.control.records import SaveOptions
 
-catalogue = Catalogue(Path(sys.argv[1]))
-print("ready", flush=True)
-number = 0
-while True:
-    number += 1
+def save(root, content):
+    catalogue = Catalogue(root)
     staged = catalogue.stage(path(), INFO, SaveOptions(overwrite=True))
-    for part in range(4):
-        (staged.directory / f"part{part}").write_text(str(number) * 5000)
+    for part in range(3):
+        (staged.directory / f"part{part}").write_text(content)
     catalogue.publish(staged)
-    print(number, flush=True)
+
+def die_at(number):
+    seen = 0
+    def hook(event, arguments):
+        nonlocal seen
+        if event.startswith(("open", "os.", "shutil.")):
+            seen += 1
+            if seen == number:
+                os.kill(os.getpid(), signal.SIGKILL)
+    sys.addaudithook(hook)
+
+for number in range(1, 500):
+    root = Path(sys.argv[1]) / str(number)
+    save(root, "old")
+    if os.fork() == 0:
+        die_at(number)
+        save(root, "new")
+        os._exit(0)
+    if os.WIFEXITED(os.wait()[1]):
+        break
+print(number)
 """
 
 
-def test_kill_9_at_any_moment_leaves_the_old_or_the_new_checkpoint_whole(tmp_path: Path) -> None:
-    repository = Path(__file__).parents[3]
-    for attempt in range(8):
-        saver = subprocess.Popen(
-            [sys.executable, "-c", SAVER, str(tmp_path)], stdout=subprocess.PIPE, text=True, cwd=repository
-        )
-        assert saver.stdout is not None
-        assert saver.stdout.readline() == "ready\n"
-        assert saver.stdout.readline() == "1\n"
-        time.sleep(0.003 * attempt)
-        saver.send_signal(signal.SIGKILL)
-        acknowledged = [1, *map(int, saver.stdout.read().split())]
-        saver.wait()
-        saver.stdout.close()
-        found = Catalogue(tmp_path).find(path())
-        contents = {(found.directory / f"part{part}").read_text() for part in range(4)}
-        assert len(contents) == 1
-        (content,) = contents
-        assert content in {str(number) * 5000 for number in (acknowledged[-1], acknowledged[-1] + 1)}
+def test_kill_9_before_any_file_operation_leaves_the_old_or_the_new_checkpoint_whole(tmp_path: Path) -> None:
+    """A process overwrites a checkpoint and is killed before its first, second, third ... operation on files."""
+    done = subprocess.run(
+        [sys.executable, "-c", OVERWRITE_AND_DIE, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        cwd=Path(__file__).parents[3],
+    )
+    operations = int(done.stdout)
+    assert operations > 20
+    survivors = []
+    for number in range(1, operations + 1):
+        found = Catalogue(tmp_path / str(number)).find(path())
+        (content,) = {(found.directory / f"part{part}").read_text() for part in range(3)}
+        survivors.append(content)
         leftovers = sorted(entry.name for entry in found.directory.parent.iterdir())
         assert leftovers == sorted(["last.json", found.directory.name])
+    assert survivors == sorted(survivors, reverse=True)
+    assert set(survivors) == {"old", "new"}
 
 
 def test_a_lost_pointer_hides_a_checkpoint_instead_of_breaking_the_catalogue(tmp_path: Path) -> None:

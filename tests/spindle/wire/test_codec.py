@@ -126,11 +126,12 @@ def test_broken_bodies_are_told_apart() -> None:
 
 
 def test_the_client_reads_our_training_results() -> None:
-    """Datums of different lengths and ranks, read by the stock SDK's own decoder."""
+    """Datums of different lengths, ranks and widths, read by the stock SDK's own decoder."""
     outputs = [
         {"logprobs": np.asarray([-1.0, -2.0], np.float32)},
         {"logprobs": np.asarray([-3.0], np.float32)},
         {"logprobs": np.asarray([[-4.0, -5.0], [-6.0, -7.0]], np.float32)},
+        {"logprobs": np.asarray([[-4.0, -5.0, -5.5]], np.float32)},
         {"logprobs": np.asarray([-8.0], np.float32)},
     ]
     body = write_forward_backward(ForwardBackwardResult(outputs, {"loss:sum": float("nan"), "tokens:sum": 4.0}))
