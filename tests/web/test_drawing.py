@@ -1,0 +1,118 @@
+"""The geometry of the figures, and that the colours can be read."""
+
+import math
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from research_exchange import web
+from research_exchange.web.drawing import WIDTH, curve_points, interval_figure
+from research_exchange.web.presentation import contrast_text, number, signed, size
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+
+
+def test_an_interval_and_its_margin_keep_their_order_and_proportion() -> None:
+    figure = interval_figure(effect=0.5, lower=0.25, upper=0.75, margin=0.0)
+    assert figure is not None
+    assert figure.zero == figure.margin
+    assert figure.effect - figure.lower == pytest.approx(figure.upper - figure.effect, abs=0.02)
+    assert figure.lower - figure.zero == pytest.approx((figure.upper - figure.zero) / 3, abs=0.02)
+    assert [tick.label for tick in figure.ticks] == ["0.0", "0.2", "0.4", "0.6", "0.8"]
+
+
+def test_an_axis_reads_like_one() -> None:
+    figure = interval_figure(effect=-300.0, lower=-1000.0, upper=400.0, margin=50.0)
+    assert figure is not None
+    assert [tick.label for tick in figure.ticks] == ["−1000", "−500", "0", "500"]
+
+
+@given(finite, finite, finite, finite)
+def test_whatever_the_numbers_a_figure_stays_inside_itself(a: float, b: float, c: float, margin: float) -> None:
+    lower, effect, upper = sorted((a, b, c))
+    figure = interval_figure(effect, lower, upper, margin)
+    if figure is not None:
+        marks = (figure.lower, figure.effect, figure.upper, figure.margin, figure.zero)
+        assert all(0 <= x <= WIDTH for x in marks)
+        assert figure.lower <= figure.effect <= figure.upper
+        assert 2 <= len(figure.ticks) <= 14
+
+
+def test_numbers_too_far_apart_to_draw_are_not_drawn() -> None:
+    assert interval_figure(0.0, 0.0, 0.0, 0.0) is None
+    assert interval_figure(0.0, -1e300, 1e300, 0.0) is None
+
+
+@given(st.lists(finite, max_size=50))
+def test_every_point_of_a_curve_is_a_number(values: list[float]) -> None:
+    points = curve_points(values).split()
+    assert len(points) == (len(values) if len(values) > 1 else 0)
+    assert all(math.isfinite(float(x)) for point in points for x in point.split(","))
+
+
+def test_a_rising_history_rises() -> None:
+    heights = [float(point.split(",")[1]) for point in curve_points([1.0, 2.0, 4.0]).split()]
+    assert heights == sorted(heights, reverse=True)
+    assert len(set(heights)) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.0, "0"),
+        (200, "200"),
+        (-0.00996, "−0.00996"),
+        (1234567.0, "1.235e+06"),
+        (12345, "12,345"),
+        (0.681712, "0.6817"),
+    ],
+)
+def test_numbers_are_short_and_exact_enough(value: float, shown: str) -> None:
+    assert number(value) == shown
+
+
+def test_differences_carry_their_sign() -> None:
+    assert [signed(value) for value in (0.75, -0.192)] == ["+0.75", "−0.192"]
+
+
+def test_sizes_have_a_unit_that_suits() -> None:
+    assert [size(n) for n in (0, 1023, 1536, 10 * 1024 * 1024)] == ["0 B", "1023 B", "1.5 KiB", "10.0 MiB"]
+
+
+def test_a_contrast_reads_as_a_difference() -> None:
+    assert contrast_text({"trained": 1, "untrained": -1}) == "trained − untrained"
+    assert contrast_text({"a": 0.5, "b": 0.5, "c": -1.0}) == "0.5 × a + 0.5 × b − c"
+    assert contrast_text({"b": -1, "a": 1}) == "− b + a"
+
+
+def _palettes() -> list[dict[str, str]]:
+    css = (Path(str(web.__file__)).parent / "static" / "style.css").read_text()
+    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2]
+    return [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block)) for block in blocks]
+
+
+def _luminance(colour: str) -> float:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("palette", _palettes(), ids=["light", "dark"])
+@pytest.mark.parametrize(
+    ("ink", "paper"),
+    [(ink, "paper") for ink in ("ink", "soft", "faint", "accent", "good", "bad", "care")]
+    + [
+        ("good", "good-wash"),
+        ("bad", "bad-wash"),
+        ("care", "care-wash"),
+        ("soft", "plain-wash"),
+        ("soft", "care-wash"),
+    ],
+)
+def test_text_stands_out_from_its_ground(palette: dict[str, str], ink: str, paper: str) -> None:
+    """WCAG 2.2, 1.4.3: 4.5 to 1."""
+    light, dark = sorted((_luminance(palette[ink]), _luminance(palette[paper])), reverse=True)
+    assert (light + 0.05) / (dark + 0.05) >= 4.5
