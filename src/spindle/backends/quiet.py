@@ -2,8 +2,12 @@
 
 import contextlib
 import functools
+import threading
 import warnings
 from collections.abc import Iterator
+
+_settings = threading.RLock()
+"""The library's settings are global: one thread changes them at a time."""
 
 
 @contextlib.contextmanager
@@ -13,17 +17,18 @@ def quiet_transformers() -> Iterator[None]:
     from transformers import modeling_gguf_pytorch_utils as gguf_loading
     from transformers.utils import logging
 
-    verbosity = logging.get_verbosity()
-    bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
-    gguf_bar, gguf_loading.tqdm = gguf_loading.tqdm, functools.partial(tqdm, disable=True)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+    with _settings, warnings.catch_warnings():
+        verbosity = logging.get_verbosity()
+        bars = logging.is_progress_bar_enabled()
+        gguf_bar = gguf_loading.tqdm
+        logging.set_verbosity_error()
+        logging.disable_progress_bar()
+        gguf_loading.tqdm = functools.partial(tqdm, disable=True)
+        warnings.simplefilter("ignore")
+        try:
             yield
-    finally:
-        gguf_loading.tqdm = gguf_bar
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+        finally:
+            gguf_loading.tqdm = gguf_bar
+            logging.set_verbosity(verbosity)
+            if bars:
+                logging.enable_progress_bar()

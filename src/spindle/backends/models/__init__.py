@@ -7,7 +7,7 @@ pulled model has to be converted.
 
 from spindle.backends.models.cache import cache_directory, installed, register_local
 from spindle.backends.models.directory import SUPPORTED_ARCHITECTURES, InstalledModel, ModelError, inspect
-from spindle.backends.models.pull import DEFAULT_MODEL, Progress, pull
+from spindle.backends.models.wheels import DEFAULT_MODEL, Progress, pull
 
 __all__ = [
     "DEFAULT_MODEL",

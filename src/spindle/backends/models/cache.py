@@ -16,6 +16,7 @@ import uuid
 from pathlib import Path
 
 from spindle.backends.models.directory import InstalledModel, ModelError, inspect
+from spindle.config import data_directory
 
 OPTIONAL_FILES = (
     "added_tokens.json",
@@ -39,11 +40,8 @@ _NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
 
 def cache_directory(data: Path | None = None) -> Path:
-    """Spindle's own model cache, for `HF_HUB_CACHE`: in `data`, else `$SPINDLE_DATA`, else the user's data folder."""
-    if data is None:
-        share = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-        data = Path(os.environ.get("SPINDLE_DATA") or Path(share) / "spindle")
-    return data.absolute() / "hub"
+    """Spindle's own model cache, for `HF_HUB_CACHE`; `data` None means the user's data folder."""
+    return data_directory(data) / "hub"
 
 
 def repository(cache: Path, name: str) -> Path:

@@ -1,0 +1,63 @@
+"""LoRA computed the plain way, in float64: merged weights through the library's model, gradients by autograd."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from spindle.backends.contract import Datum
+from spindle.backends.lora import HEAD
+from spindle.backends.torch_backend import TorchBackend
+from tests.spindle.backends.tiny import TinyModel
+
+Loss = Callable[[Tensor, dict[str, Tensor]], Tensor]
+
+
+def cross_entropy(logprobs: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    return -(inputs["weights"] * logprobs).sum()
+
+
+def importance_sampling(logprobs: Tensor, inputs: dict[str, Tensor]) -> Tensor:
+    return -((logprobs - inputs["logprobs"]).exp() * inputs["advantages"]).sum()
+
+
+@dataclass(frozen=True)
+class Reference:
+    logprobs: list[Tensor]
+    loss: float
+    gradient: dict[str, Tensor]
+
+
+def evaluate(model: TinyModel, backend: TorchBackend, data: list[Datum], loss: Loss, model_id: str = "m") -> Reference:
+    """Loss, logprobs and gradient of the adapter of a model in training."""
+    network = type(model.network)(model.network.config).double().eval()
+    network.load_state_dict(model.network.state_dict())
+    adapter = backend._models[model_id].adapter
+    leaves = {name: p.detach().double().requires_grad_() for name, p in adapter.parameters().items()}
+    merged: dict[str, Tensor] = {name: p.detach() for name, p in network.named_parameters()}
+    head = network.lm_head.weight.detach()
+    for path, pair in adapter.pairs.items():
+        update = pair.scaling * leaves[f"{path}.lora_B.weight"] @ leaves[f"{path}.lora_A.weight"]
+        if path == HEAD:
+            head = head + update
+        else:
+            merged[f"{path}.weight"] = merged[f"{path}.weight"] + update
+    total = torch.zeros((), dtype=torch.float64)
+    found = []
+    for datum in data:
+        decoder = {name.removeprefix("model."): value for name, value in merged.items() if name.startswith("model.")}
+        states = torch.func.functional_call(network.model, decoder, (torch.tensor(datum.tokens)[None],))
+        targets = torch.tensor(datum.loss_inputs["target_tokens"])
+        columns = targets.reshape(len(targets), -1)
+        logprobs = torch.log_softmax(states.last_hidden_state[0] @ head.T, -1).gather(1, columns).view(targets.shape)
+        inputs = {
+            name: torch.tensor(np.asarray(values, np.float64))
+            for name, values in datum.loss_inputs.items()
+            if name != "target_tokens"
+        }
+        total = total + loss(logprobs, inputs)
+        found.append(logprobs.detach())
+    gradients = torch.autograd.grad(total, list(leaves.values()))
+    return Reference(found, float(total.detach()), dict(zip(leaves, gradients, strict=True)))
