@@ -11,6 +11,7 @@ Without a flag it does exactly what the spec says; what a flag changes is report
 import argparse
 import random
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ PROMPT = "1+2=3\n7+8=15\n12+6=18\n{question}="
 ANSWER_TOKENS = 4
 STOP = "\n"
 HELD_OUT = 200
+PILOT_STEPS = 3
 
 
 def first_line(completion: str) -> str:
@@ -128,14 +130,10 @@ class Rollouts:
     answer_tokens: int
     """Of the answers in `data`, over which the loss is summed."""
 
-    @property
-    def mean_reward(self) -> float:
-        return float(self.rewards.mean())
 
-    @property
-    def share_with_signal(self) -> float:
-        """Share of problems whose answers were not rewarded all alike."""
-        return float((self.rewards.std(axis=1) > 0).mean())
+def share_with_signal(rewards: NDArray[np.float64]) -> float:
+    """Share of problems whose answers were not rewarded all alike; from the others there is nothing to learn."""
+    return float((rewards.std(axis=1) > 0).mean())
 
 
 def sample(sampler: tinker.SamplingClient, tokenizer: Any, batch: list[Item], plan: Plan, step: int) -> Rollouts:
@@ -229,38 +227,30 @@ def new_learner(service: tinker.ServiceClient, plan: Plan) -> tinker.TrainingCli
     return service.create_lora_training_client(plan.base_model, rank=plan.lora_rank, seed=plan.seed).result()
 
 
-def pilot(service: tinker.ServiceClient, batch: list[Item], plan: Plan) -> dict[str, float | str]:
-    """One step in the regime of the full training, with an adapter that is then thrown away: what the gate judges."""
-    learner = new_learner(service, plan)
-    sampler = learner.save_weights_and_get_sampling_client().result()
-    rollouts = sample(sampler, learner.get_tokenizer(), batch, plan, step=0)
-    return {
-        "executed_base_model": str(learner.get_info().model_data.model_name),
-        "rollouts_per_problem": rollouts.rewards.shape[1],
-        "rollouts_per_step": rollouts.rewards.size,
-        "batch_mean_reward": rollouts.mean_reward,
-        "groups_with_signal": rollouts.share_with_signal,
-        "largest_logprob_gap": update(learner, rollouts, plan).logprob_gap,
-    }
-
-
-def train(learner: tinker.TrainingClient, problems: list[Item], plan: Plan, progress: Progress) -> None:
-    """`plan.steps` steps, each on problems not seen before."""
+def train(
+    learner: tinker.TrainingClient, problems: list[Item], plan: Plan, steps: int
+) -> Iterator[tuple[Rollouts, Update]]:
+    """`steps` steps, each on the next problems of the list; yields each step as it is done."""
     tokenizer = learner.get_tokenizer()
-    for step in range(1, plan.steps + 1):
-        batch, problems = problems[: plan.groups_per_batch], problems[plan.groups_per_batch :]
+    for step in range(steps):
+        batch = problems[step * plan.groups_per_batch : (step + 1) * plan.groups_per_batch]
         sampler = learner.save_weights_and_get_sampling_client().result()
         rollouts = sample(sampler, tokenizer, batch, plan, step)
-        done = update(learner, rollouts, plan)
-        progress.step(
-            step,
-            tokens=rollouts.tokens,
-            reward=rollouts.mean_reward,
-            loss=done.loss,
-            groups_with_signal=rollouts.share_with_signal,
-            largest_logprob_gap=done.logprob_gap,
-            **{name: done.applied[name] for name in ("learning_rate", "grad_norm") if name in done.applied},
-        )
+        yield rollouts, update(learner, rollouts, plan)
+
+
+def pilot(learner: tinker.TrainingClient, problems: list[Item], plan: Plan) -> dict[str, float | str]:
+    """What the activation gate judges, measured in the first steps of a training in the full regime."""
+    steps = list(train(learner, problems, plan, PILOT_STEPS))
+    rewards = np.concatenate([rollouts.rewards for rollouts, _ in steps])
+    return {
+        "executed_base_model": str(learner.get_info().model_data.model_name),
+        "rollouts_per_problem": rewards.shape[1],
+        "rollouts_per_step": rewards.size / PILOT_STEPS,
+        "batch_mean_reward": float(rewards.mean()),
+        "groups_with_signal": share_with_signal(rewards),
+        "largest_logprob_gap": max(done.logprob_gap for _, done in steps),
+    }
 
 
 def main() -> None:
@@ -275,6 +265,8 @@ def main() -> None:
         "tested_instead": "" if plan.reward == written.reward else "The same training with shuffled rewards.",
     }
     held_out, training = problems()[:HELD_OUT], problems()[HELD_OUT:]
+    random.Random(plan.seed).shuffle(training)
+    pilot_problems = PILOT_STEPS * plan.groups_per_batch
     evaluator = Evaluator(
         metric="accuracy",
         items=tuple(held_out),
@@ -303,9 +295,9 @@ def main() -> None:
         comparison.add(evaluator.score(sampler, tokenizer, arm="untrained", seed=plan.seed))
         seconds_per_evaluation = time.monotonic() - began
 
-        run.update(summary="Checking in a pilot step that there is something to learn from.")
-        pilot_batch, training = training[: plan.groups_per_batch], training[plan.groups_per_batch :]
-        run.update(activation_calibration={"values": pilot(service, pilot_batch, plan), "note": "One pilot step."})
+        run.update(summary=f"Checking in a pilot of {PILOT_STEPS} steps that there is something to learn from.")
+        values = pilot(new_learner(service, plan), training[:pilot_problems], plan)
+        run.update(activation_calibration={"values": values, "note": f"{PILOT_STEPS} steps, then thrown away."})
         gate = run.gate("activation_gate")
         if not gate.may_go_on:
             run.finish(
@@ -317,9 +309,16 @@ def main() -> None:
             return
 
         run.update(summary=f"Training for {plan.steps} steps of {plan.groups_per_batch} problems.")
-        random.Random(plan.seed).shuffle(training)
         progress = Progress(run, steps=plan.steps, seconds_after=seconds_per_evaluation)
-        train(learner, training, plan, progress)
+        for rollouts, done in train(learner, training[pilot_problems:], plan, plan.steps):
+            progress.step(
+                tokens=rollouts.tokens,
+                reward=float(rollouts.rewards.mean()),
+                loss=done.loss,
+                groups_with_signal=share_with_signal(rollouts.rewards),
+                largest_logprob_gap=done.logprob_gap,
+                **{name: done.applied[name] for name in ("learning_rate", "grad_norm") if name in done.applied},
+            )
         run.evidence("training.jsonl", "metrics", jsonl(progress.rows))
 
         run.update(summary=f"Scoring the trained adapter on the same {HELD_OUT} problems.")

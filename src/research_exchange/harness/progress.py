@@ -18,9 +18,9 @@ class Progress:
         self.rows: list[dict[str, Any]] = []
         """Every step's metrics, for the evidence."""
 
-    def step(self, step: int, *, tokens: int, **metrics: float) -> None:
-        """Report step `step`, counted from 1, that processed `tokens` tokens of prompt and completion."""
-        now = time.monotonic()
+    def step(self, *, tokens: int, **metrics: float) -> None:
+        """Report that the next step is done; it processed `tokens` tokens of prompts and completions."""
+        now, step = time.monotonic(), len(self.rows) + 1
         seconds_per_step = (now - self._started) / step
         row = {
             "step": step,

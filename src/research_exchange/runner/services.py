@@ -87,11 +87,8 @@ class Child:
         while not self._ready.wait(0.1):
             if self.exit_code is None and time.monotonic() < deadline:
                 continue
-            what = f"ended with exit code {self.exit_code}" if self.exit_code is not None else "is not ready"
-            raise ServiceError(
-                f"`{shlex.join(self._command)}` {what} after at most {seconds:.0f} s; the end of {self.log} says:\n"
-                + "".join(_tail(self.log))
-            )
+            what = f"did not start within {seconds:.0f} s" if self.exit_code is None else "did not start"
+            raise ServiceError(f"`{shlex.join(self._command)}` {what}. The end of {self.log}:\n{_tail(self.log)}")
 
     def stop(self) -> None:
         """Ask it to stop, and make it."""
@@ -202,5 +199,5 @@ def _port() -> int:
     return DEFAULT_PORT
 
 
-def _tail(log: Path, lines: int = 15) -> list[str]:
-    return log.read_text(errors="replace").splitlines(keepends=True)[-lines:]
+def _tail(log: Path, lines: int = 15) -> str:
+    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-lines:])
