@@ -34,7 +34,9 @@ class BlobStore:
             raise EvidenceLost(f"The bytes stored as {sha256[:12]} cannot be read: {error.strerror}.") from error
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
-            raise EvidenceLost(f"The bytes stored as {sha256[:12]} have changed: their SHA-256 now starts with {found[:12]}.")
+            raise EvidenceLost(
+                f"The bytes stored as {sha256[:12]} have changed: their SHA-256 now starts with {found[:12]}."
+            )
         return content
 
     def path(self, sha256: str) -> Path:

@@ -51,7 +51,8 @@ class Database:
 
 
 def _engine(url: str) -> Engine:
-    engine = create_engine(url)
+    # No limit of its own: a thread that waits for the write lock must not keep readers from their connections.
+    engine = create_engine(url, pool_size=0)
     event.listen(engine, "connect", _prepare)
     event.listen(engine, "begin", _begin)
     return engine

@@ -165,6 +165,16 @@ def test_what_a_killed_server_left_unrecorded_is_recorded_at_the_next_start(runn
     assert len(runner.record()["outcomes"]) == 1
 
 
+def test_two_who_settle_the_same_end_at_once_record_it_once(runner: Runner, exchange: Exchange) -> None:
+    """Both saw the run before either had recorded its outcome."""
+    with exchange.store.writing() as writer:
+        writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange._clock())
+    seen_by_both = exchange.view(runner.run)
+    exchange.recording.settle(seen_by_both)
+    exchange.recording.settle(seen_by_both)
+    assert len(runner.record()["outcomes"]) == 1
+
+
 def test_a_judgment_has_the_same_bytes_each_time(runner: Runner) -> None:
     runner.finish(150)
     first, second = (runner.get(f"{runner.path}/judgment").content for _ in range(2))

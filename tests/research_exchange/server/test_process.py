@@ -4,10 +4,12 @@ import hashlib
 import json
 import signal
 import socket
+import sqlite3
 import stat
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import httpx
@@ -116,6 +118,23 @@ def test_two_runners_at_once_do_not_mix(tmp_path: Path) -> None:
             for number in (1, 40):
                 raw = get(f"{server.url}/api/runs/{run.id}/updates/{number}").json()
                 assert (raw["run"], raw["metrics"]["step"]) == (run.id, number - 1)
+
+
+def test_readers_are_served_while_many_writers_wait(tmp_path: Path) -> None:
+    """A writer that waits for the lock holds up other writers, and nobody else."""
+    with served(tmp_path / "data") as server:
+        run = new_run(server, scenarios.encode(scenarios.spec()))
+        path = f"{server.url}/api/runs/{run.id}"
+        with closing(sqlite3.connect(server.data / "exchange.sqlite3", isolation_level=None)) as holder:
+            holder.execute("BEGIN IMMEDIATE")
+            with ThreadPoolExecutor(20) as pool:
+                bodies = [scenarios.encode(scenarios.progress(n, 0.5)) for n in range(20)]
+                waiting = [pool.submit(post, f"{path}/updates", run.token, body) for body in bodies]
+                time.sleep(1)
+                assert get(path).json()["updates"] == []
+                holder.execute("COMMIT")
+                answers = [future.result() for future in waiting]
+        assert sorted(answer.json()["sequence"] for answer in answers) == list(range(1, 21))
 
 
 def test_one_run_reported_by_two_at_once_has_no_gap(tmp_path: Path) -> None:
