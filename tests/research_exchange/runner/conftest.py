@@ -1,0 +1,22 @@
+"""A real Exchange and a real training service with a tiny model, each in a process of its own."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.research_exchange.client.serving import ServedExchange, served_exchange
+from tests.servers import SpindleServer, tiny_model
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedExchange]:
+    with served_exchange(tmp_path_factory.mktemp("served")) as exchange:
+        yield exchange
+
+
+@pytest.fixture(scope="module")
+def spindle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpindleServer]:
+    model = tiny_model(tmp_path_factory.mktemp("model"))
+    server = SpindleServer(model, tmp_path_factory.mktemp("spindle") / "data").start()
+    yield server
+    server.stop()
