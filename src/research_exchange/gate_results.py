@@ -127,7 +127,7 @@ def _decision(decision: Decision | None) -> GateResult:
     if decision.status is GateStatus.PASSED:
         reason = f"Recomputed from {decision.rows} rows: {decision.verdict} ({decision.outcome_reason})."
     else:
-        reason = f"It could not be recomputed: {len(decision.problems)} problems."
+        reason = "It could not be recomputed."
     computed: dict[str, JsonValue] = {
         "verdict": decision.verdict.value,
         "outcome_reason": decision.outcome_reason.value,
