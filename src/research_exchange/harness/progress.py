@@ -1,6 +1,7 @@
 """How far a training loop is, how fast it goes and when it will be done."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from research_exchange.client import Run
@@ -9,18 +10,21 @@ from research_exchange.client import Run
 class Progress:
     """Reports each step as metrics of the run, which is what `rx run` and the run's page show live."""
 
-    def __init__(self, run: Run, *, steps: int, seconds_after: float = 0.0) -> None:
+    def __init__(
+        self, run: Run, *, steps: int, seconds_after: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """`seconds_after`: what is still to do after the last step, such as an evaluation, as measured before."""
+        self._clock = clock
         self._run = run
         self._steps = steps
         self._seconds_after = seconds_after
-        self._started = self._last = time.monotonic()
+        self._started = self._last = clock()
         self.rows: list[dict[str, Any]] = []
         """Every step's metrics, for the evidence."""
 
     def step(self, *, tokens: int, **metrics: float) -> None:
         """Report that the next step is done; it processed `tokens` tokens of prompts and completions."""
-        now, step = time.monotonic(), len(self.rows) + 1
+        now, step = self._clock(), len(self.rows) + 1
         seconds_per_step = (now - self._started) / step
         row = {
             "step": step,
