@@ -118,7 +118,7 @@ def _if_missing(state: RunState) -> GateStatus:
 
 def _reason(checks: int, failures: int) -> str:
     if not failures:
-        return f"All {checks} activation checks hold, as reported."
+        return f"{checks} of {checks} activation checks hold, as reported."
     return f"{failures} of {checks} activation checks do not hold."
 
 

@@ -58,7 +58,7 @@ def _defect(name: str, kind: str, predictions: PredictionFiles) -> str | None:
             return None
         bad_line = predictions.read(name).bad_line
     except EvidenceLost as lost:
-        return str(lost)
+        return f"Found {lost}."
     return None if bad_line is None else f"Line {bad_line} of {name} is no prediction row."
 
 

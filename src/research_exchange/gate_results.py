@@ -125,7 +125,7 @@ def _decision(decision: Decision | None) -> GateResult:
         reason = "The spec has no decision_rule, so nothing is recomputed."
         return GateResult(DECISION_GATE, Applicability.NOT_APPLICABLE, GateStatus.NOT_APPLICABLE, reason)
     if decision.status is GateStatus.PASSED:
-        reason = f"Recomputed from {decision.rows} rows: {decision.verdict} ({decision.outcome_reason})."
+        reason = f"Recomputed from {decision.rows} rows: {_outcome(decision)}."
     else:
         reason = "It could not be recomputed."
     computed: dict[str, JsonValue] = {
@@ -142,3 +142,8 @@ def _decision(decision: Decision | None) -> GateResult:
         computed=computed,
         provenance=dict.fromkeys(computed, Provenance.RECOMPUTED),
     )
+
+
+def _outcome(decision: Decision) -> str:
+    verdict, reason = decision.verdict.value, decision.outcome_reason.value
+    return verdict if verdict == reason else f"{verdict}, {reason.replace('_', ' ')}"

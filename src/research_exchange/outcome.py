@@ -189,7 +189,7 @@ def _decision_objections(state: RunState, decision: Decision | None) -> tuple[Ob
         text = f"The decision could not be recomputed. {decision.problems[0]}"
         return (Objection(Basis.DECISION_UNVERIFIED, DECISION_GATE, text, decision.outcome_reason),)
     if decision.verdict not in DEFINITIVE:
-        text = f"The recomputed decision is inconclusive: {decision.outcome_reason}."
+        text = f"The recomputed decision is inconclusive: {decision.outcome_reason.value.replace('_', ' ')}."
         return (Objection(Basis.DECISION, DECISION_GATE, text, decision.outcome_reason),)
     if decision.verdict is not state.verdict:
         reported = "no verdict" if state.verdict is None else state.verdict.value

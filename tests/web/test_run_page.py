@@ -78,7 +78,7 @@ def test_a_record_that_no_longer_holds_is_said_to_be_so(browser: Browser, server
     browser.open(reporter.page)
     assert "no longer follows from what the Exchange holds" in browser.text("[role=alert]")
     assert f"rx judge {reporter.id}" in browser.text("[role=alert]")
-    assert "have changed" in browser.text(".lost")
+    assert "other bytes in the place of" in browser.text(".lost")
     assert browser.all(".outcome.supported") == []
     blob.write_bytes(intact)
 

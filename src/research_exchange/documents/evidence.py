@@ -25,7 +25,7 @@ KINDS = (
 
 
 class EvidenceLost(Exception):
-    """A retained file cannot be read back as it was stored; the message is one sentence."""
+    """A retained file cannot be read back as it was stored; the message is a phrase that says what was found instead."""
 
 
 @dataclass(frozen=True)
@@ -50,9 +50,9 @@ class EvidenceFile:
         try:
             content = self.content()
         except OSError as error:
-            raise EvidenceLost(f"The stored bytes of {self.name} cannot be read ({type(error).__name__}).") from None
+            raise EvidenceLost(f"stored bytes of {self.name} that cannot be read ({type(error).__name__})") from None
         if sha256(content).hexdigest() != self.sha256:
-            raise EvidenceLost(f"The stored bytes of {self.name} no longer have the hash they were accepted with.")
+            raise EvidenceLost(f"stored bytes of {self.name} without the hash they were accepted with")
         return content
 
 
@@ -83,7 +83,7 @@ class EvidenceShelf:
     def _try(self, name: str) -> bytes | EvidenceLost:
         file = self._by_name.get(name)
         if file is None:
-            return EvidenceLost("This run retains no file of that name.")
+            return EvidenceLost("no file of that name")
         try:
             return file.read()
         except EvidenceLost as lost:

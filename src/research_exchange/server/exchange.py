@@ -149,7 +149,9 @@ class Exchange:
         try:
             return RetainedFile(record, self.store.blobs.read(record.sha256))
         except EvidenceLost as lost:
-            raise ApiError(410, f"The file {name!r} was accepted, but is no longer what it was. {lost}") from None
+            raise ApiError(
+                410, f"The file {name!r} was accepted, but is no longer what it was: found {lost}."
+            ) from None
 
     def start_session(self, run_id: str) -> str:
         session_id = self._ids.session()

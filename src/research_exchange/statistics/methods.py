@@ -16,7 +16,7 @@ class Method:
 
     requirements: str
     """One sentence for people who write a spec."""
-    units: frozenset[str]
+    units: tuple[str, ...]
     """The values of `decision_rule.unit` it is valid for."""
     interval: Callable[[Sequence[float], Range, float], Interval]
     """From contrasts, their range and α."""
@@ -25,7 +25,7 @@ class Method:
 METHODS: Mapping[str, Method] = {
     "paired_hoeffding": Method(
         requirements="Independent items and explicit bounds; holds for every n and every distribution.",
-        units=frozenset({"fixed_checkpoint_items"}),
+        units=("fixed_checkpoint_items",),
         interval=paired_hoeffding,
     ),
 }

@@ -31,12 +31,10 @@ class BlobStore:
         try:
             content = self.path(sha256).read_bytes()
         except OSError as error:
-            raise EvidenceLost(f"The bytes stored as {sha256[:12]} cannot be read: {error.strerror}.") from error
+            raise EvidenceLost(f"nothing readable in the place of {sha256[:12]} ({error.strerror})") from error
         found = hashlib.sha256(content).hexdigest()
         if found != sha256:
-            raise EvidenceLost(
-                f"The bytes stored as {sha256[:12]} have changed: their SHA-256 now starts with {found[:12]}."
-            )
+            raise EvidenceLost(f"other bytes in the place of {sha256[:12]}, with the hash {found[:12]}")
         return content
 
     def path(self, sha256: str) -> Path:
