@@ -57,7 +57,7 @@ def test_the_two_systems_are_one_version() -> None:
 
 
 def test_links_between_the_documents_lead_somewhere() -> None:
-    pages = [ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md"), *ROOT.glob("experiments/**/*.md")]
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("experiments/**/*.md")]
     broken = [
         f"{page.relative_to(ROOT)} -> {target}"
         for page in pages

@@ -25,7 +25,7 @@ KINDS = (
 
 
 class EvidenceLost(Exception):
-    """A retained file cannot be read back as it was stored; the message is a phrase that says what was found instead."""
+    """A retained file cannot be read back as it was stored; the message is a phrase for what was found instead."""
 
 
 @dataclass(frozen=True)
