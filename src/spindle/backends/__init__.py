@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spindle.backends.contract import Backend, BaseModel, UserError
 from spindle.backends.models import ModelError, inspect
+from spindle.backends.threads import share_cores
 
 __all__ = ["Backend", "BaseModel", "ModelError", "UserError", "load"]
 
@@ -19,6 +20,7 @@ def load(models: Mapping[str, Path], *, device: str = "cpu", threads: int | None
     Returns before the weights are in memory; the first use of a model waits for them.
     """
     infos = [inspect(name, path) for name, path in models.items()]
+    share_cores()
     import torch
 
     from spindle.backends.torch_backend import TorchBackend

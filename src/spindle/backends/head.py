@@ -4,7 +4,7 @@ The output head is the widest matrix of the model. Its logits are made in blocks
 loss and gradient at once, so nothing of the size of the vocabulary is kept or computed twice.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,11 +24,12 @@ class HeadResult:
     """Of the loss with respect to the hidden states, [n, hidden]; None where not asked for."""
 
 
-def logprobs(base: Base, states: Tensor, targets: Tensor, spans: Sequence[Span]) -> Tensor:
-    """fp32 [n, K] logprobs of targets [n, K] given states [n, hidden]; at most one span without gradient."""
+def logprobs(base: Base, adapter: Adapter | None, states: Tensor, targets: Tensor) -> Tensor:
+    """fp32 [n, K] logprobs of targets [n, K] given states [n, hidden], without a gradient."""
     blocks = []
     for rows in _blocks(base, len(states)):
-        block = torch.log_softmax(base.logits(states[rows], _within(spans, rows)), dim=-1)
+        logits = base.logits(states[rows], [Span(adapter, rows.stop - rows.start)])
+        block = torch.log_softmax(logits, dim=-1)
         blocks.append(block.gather(1, targets[rows]))
     return torch.cat(blocks)
 
@@ -104,16 +105,3 @@ def _accumulate(parameter: Tensor, gradient: Tensor) -> None:
 
 def _blocks(base: Base, rows: int) -> list[slice]:
     return [slice(start, min(start + base.logit_rows, rows)) for start in range(0, rows, base.logit_rows)]
-
-
-def _within(spans: Sequence[Span], rows: slice) -> list[Span]:
-    """The spans as seen from a block of rows."""
-    seen = []
-    start = 0
-    for span in spans:
-        stop = start + span.rows
-        overlap = min(stop, rows.stop) - max(start, rows.start)
-        if overlap > 0:
-            seen.append(Span(span.adapter, overlap))
-        start = stop
-    return seen

@@ -126,8 +126,7 @@ class Sampler:
         found = np.full(len(prompt.tokens), np.nan, dtype=np.float32)
         if len(prompt.tokens) > 1:
             targets = torch.as_tensor(prompt.tokens[1:]).to(self._base.device, torch.long)[:, None]
-            spans = [Span(prompt.adapter, len(targets))]
-            found[1:] = head.logprobs(self._base, states[:-1], targets, spans)[:, 0].cpu().numpy()
+            found[1:] = head.logprobs(self._base, prompt.adapter, states[:-1], targets)[:, 0].cpu().numpy()
         return found
 
     def _step(self) -> None:

@@ -22,7 +22,7 @@ from spindle.backends.torch_backend import TorchBackend
 from tests.spindle.backends import tiny
 from tests.spindle.backends.tiny import CONTEXT, VOCABULARY, TinyModel
 
-FREE = SamplingParams(max_tokens=12, stop_tokens=())
+FREE = SamplingParams(max_tokens=12, seed=0, stop_tokens=())
 
 
 def _adapters(backend: TorchBackend, model: TinyModel, folder: Path, count: int) -> list[Path]:
@@ -68,8 +68,8 @@ def test_sampler_and_learner_agree_on_logprobs(model: TinyModel, tmp_path: Path)
             whole = np.concatenate([request.prompt, sequence.tokens])
             learned = _logprobs(backend, f"m{adapters.index(request.adapter)}", whole)
             prompt = len(request.prompt)
-            np.testing.assert_allclose(sequence.logprobs, learned[prompt - 1 :], atol=1e-5)
-            np.testing.assert_allclose(result.prompt_logprobs[1:], learned[: prompt - 1], atol=1e-5)
+            np.testing.assert_allclose(sequence.logprobs, learned[prompt - 1 :], atol=2e-5)
+            np.testing.assert_allclose(result.prompt_logprobs[1:], learned[: prompt - 1], atol=2e-5)
             assert np.isnan(result.prompt_logprobs[0])
 
 

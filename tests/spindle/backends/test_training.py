@@ -7,7 +7,7 @@ import peft
 import pytest
 import torch
 
-from spindle.backends import learner
+from spindle.backends import head, learner
 from spindle.backends.contract import AdamParams, Datum, ForwardBackward, LoraShape, OptimizerConfig, UserError
 from spindle.backends.lora import HEAD
 from spindle.backends.torch_backend import TorchBackend
@@ -242,6 +242,29 @@ def test_a_model_that_cannot_be_created(
         backend.create_model("m", base or llama.name, lora, optimizer)
     with pytest.raises(UserError, match="not loaded"):
         backend.info("m")
+
+
+def test_a_crash_in_the_middle_leaves_nothing_behind(llama: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = llama.backend()
+    tiny.create(backend, llama)
+    data = [tiny.cross_entropy_datum(20, seed=s) for s in range(2)]
+    expected = reference.evaluate(llama, backend, data, reference.cross_entropy)
+    learn = head.learn
+    calls: list[int] = []
+
+    def out_of_memory_at_the_second_batch(*args: Any, **options: Any) -> Any:
+        calls.append(len(calls))
+        if len(calls) == 2:
+            raise MemoryError
+        return learn(*args, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(head, "learn", out_of_memory_at_the_second_batch)
+        patch.setattr(learner, "TOKENS_AT_ONCE", 20)
+        with pytest.raises(MemoryError):
+            tiny.train(backend, ForwardBackward("m", data, "cross_entropy"))
+    tiny.train(backend, ForwardBackward("m", data, "cross_entropy"))
+    _assert_gradients(tiny.gradient(backend), expected.gradient)
 
 
 def _assert_gradients(found: dict[str, torch.Tensor], expected: dict[str, torch.Tensor]) -> None:

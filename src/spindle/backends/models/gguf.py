@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+from spindle.backends.threads import share_cores
+
 DIGITS_THEN_BYTES = ("smollm",)
 """GGUF pre-tokenizers that split off single digits and then work on bytes."""
 
@@ -12,6 +14,7 @@ _CONTROL_TOKEN = 3
 
 def convert(gguf_file: Path, target: Path) -> None:
     """Write config.json, model.safetensors, tokenizer.json and tokenizer_config.json into the new folder `target`."""
+    share_cores()
     import torch
 
     from spindle.backends.quiet import quiet_transformers
