@@ -38,7 +38,7 @@ PROMPT = "1+2=3\n7+8=15\n12+6=18\n{question}="
 ANSWER_TOKENS = 4
 STOP = "\n"
 HELD_OUT = 200
-PILOT_STEPS = 3
+PILOT_STEPS = 2
 
 
 def first_line(completion: str) -> str:
