@@ -191,12 +191,11 @@ def _execute(
     from research_exchange.client import Exchange
     from research_exchange.runner import LocalRun
     from research_exchange.runner.follower import Follower
-    from research_exchange.terminal import live_view, verdict_panel
+    from research_exchange.terminal import heading, live_view, verdict_panel
 
     console = Console(stderr=as_json)
     new_run = exchange.create_run(exchange.register(spec_file.spec.raw))
-    console.print(f"Running [bold]{spec_file.spec.title}[/] as {new_run.id}", highlight=False)
-    console.print(f"Its page: {new_run.page}", highlight=False)
+    console.print(heading(spec_file.spec.title, new_run.id, new_run.page), soft_wrap=True)
     local = LocalRun(
         run=new_run,
         spec_folder=spec_file.folder,

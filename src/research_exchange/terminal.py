@@ -1,6 +1,6 @@
 """What `rx` shows in a terminal: a run while it goes on, and what the Exchange makes of it."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -121,6 +121,11 @@ def clock(seconds: float) -> str:
 # --- What the Exchange makes of a run ---
 
 
+def heading(title: str, run_id: str, page: str) -> Text:
+    """What is about to happen, and where to watch it."""
+    return _plain(f"Running {title} as {run_id}\nIts page: {page}")
+
+
 def verdict_panel(record: Json, *, page: str, log: str | None = None) -> Panel:
     """The outcome on record of a run that has ended, and what to do with it.
 
@@ -137,7 +142,7 @@ def verdict_panel(record: Json, *, page: str, log: str | None = None) -> Panel:
     lines += [
         _plain(f"{len(record['evidence'])} files of evidence and every number: {page}"),
         "",
-        Text("What to try next", style="bold"),
+        _plain("What to try next", "bold"),
         _commands(
             (f"rx show {run_id}", "the run with its arms, gates and files"),
             (f"rx judge {run_id}", "recompute the verdict from the evidence as it is now"),
@@ -150,14 +155,14 @@ def verdict_panel(record: Json, *, page: str, log: str | None = None) -> Panel:
 def judgment_report(judgment: Json) -> RenderableType:
     """Verdict, effect, gates and whatever stands against it."""
     parts: list[RenderableType] = [
-        Text.assemble("Recorded: ", _verdict(judgment), f" ({judgment['label']}). ", judgment["explanation"]),
+        Text.assemble("Recorded: ", _verdict(judgment), _plain(f" ({judgment['label']}). {judgment['explanation']}")),
         _plain(f"Reported by the script: {judgment['reported_verdict'] or 'no verdict'}."),
         "",
         *_criteria(judgment["decision"] or {}),
         _gates(judgment["gates"]),
     ]
     if judgment["withheld_because"]:
-        parts += ["", Text("Withheld because", style="bold yellow")]
+        parts += ["", _plain("Withheld because", "bold yellow")]
         parts += [_plain(f"- {objection['text']}") for objection in judgment["withheld_because"]]
     return Group(*parts)
 
@@ -165,8 +170,10 @@ def judgment_report(judgment: Json) -> RenderableType:
 def run_report(record: Json) -> RenderableType:
     """A run: its state, its arms, its judgment on record and its files."""
     state, recorded = record["state"], record["recorded"]
-    heading = Text.assemble((record["title"], "bold"), f"\n{record['id']} of {record['spec_id']}: {state['status']}")
-    parts: list[RenderableType] = [heading]
+    parts: list[RenderableType] = [
+        _plain(record["title"], "bold"),
+        _plain(f"{record['id']} of {record['spec_id']}: {state['status']}"),
+    ]
     if state["summary"]:
         parts.append(_plain(state["summary"]))
     parts += ["", _arms(state["arms"])] if state["arms"] else []
@@ -175,11 +182,8 @@ def run_report(record: Json) -> RenderableType:
     return Group(*parts)
 
 
-def runs_table(runs: list[Json]) -> RenderableType:
-    table = _table("run", "started", "title")
-    for run in runs:
-        table.add_row(run["id"], run["created_at"], run["title"])
-    return table
+def runs_table(runs: Sequence[Json]) -> RenderableType:
+    return _table(("run", "started", "title"), [(run["id"], run["created_at"], run["title"]) for run in runs])
 
 
 def _criteria(decision: Json) -> list[RenderableType]:
@@ -197,53 +201,49 @@ def _criteria(decision: Json) -> list[RenderableType]:
     return [*lines, ""] if lines else []
 
 
-def _gates(gates: list[Json]) -> Table:
-    table = _table("gate", "state", "why")
-    for gate in gates:
-        table.add_row(
-            gate["gate"], Text(gate["status"], style=STATUS_STYLES.get(gate["status"], "dim")), gate["reason"]
-        )
-    return table
+def _gates(gates: Sequence[Json]) -> Table:
+    rows = [
+        (gate["gate"], _plain(gate["status"], STATUS_STYLES.get(gate["status"], "dim")), gate["reason"])
+        for gate in gates
+    ]
+    return _table(("gate", "state", "why"), rows)
 
 
 def _arms(arms: Mapping[str, Json]) -> Table:
-    table = _table("arm", "metric", "value")
-    for arm, metrics in arms.items():
-        for name, history in metrics.items():
-            table.add_row(arm, name, f"{history['value']:g}")
-    return table
+    rows = [(arm, name, f"{history['value']:g}") for arm, metrics in arms.items() for name, history in metrics.items()]
+    return _table(("arm", "metric", "value"), rows)
 
 
-def _files(files: list[Json]) -> Table:
-    table = _table("evidence", "kind", "bytes", "sha256")
-    for file in files:
-        table.add_row(file["name"], file["kind"], str(file["size"]), file["sha256"][:12])
-    return table
+def _files(files: Sequence[Json]) -> Table:
+    rows = [(file["name"], file["kind"], str(file["size"]), file["sha256"][:12]) for file in files]
+    return _table(("evidence", "kind", "bytes", "sha256"), rows)
 
 
 def _commands(*commands: tuple[str, str]) -> Table:
     table = Table.grid(padding=(0, 3))
     for command, meaning in commands:
-        table.add_row(Text(f"  {command}", style="cyan"), meaning)
+        table.add_row(_plain(f"  {command}", "cyan"), meaning)
     return table
 
 
-def _table(*columns: str) -> Table:
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
         table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else _plain(cell) for cell in row))
     return table
 
 
 def _verdict(judgment: Json) -> Text:
     verdict = judgment["recorded_verdict"] or "open"
-    return Text(f"{verdict}, withheld" if judgment["withheld"] else verdict, style=_verdict_style(judgment))
+    return _plain(f"{verdict}, withheld" if judgment["withheld"] else verdict, _verdict_style(judgment))
 
 
 def _verdict_style(judgment: Json) -> str:
     return VERDICT_STYLES.get(judgment["recorded_verdict"], "dim")
 
 
-def _plain(line: str) -> Text:
-    """Text as it stands: what a script reports is not markup."""
-    return Text(line)
+def _plain(line: str, style: str = "") -> Text:
+    """Text as it stands: what a spec or a script says is neither markup nor a control sequence."""
+    return Text("".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in line), style=style)
