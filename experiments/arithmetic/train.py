@@ -9,6 +9,7 @@ Without a flag it does exactly what the spec says; what a flag changes is report
 """
 
 import argparse
+import itertools
 import random
 import time
 from collections.abc import Iterator
@@ -88,20 +89,24 @@ class Plan:
         )
         return replace(self, **vars(parser.parse_args()))
 
-    def deviations_from(self, written: "Plan") -> list[dict[str, str]]:
-        """What differs from the plan as the spec writes it, in the words of R-075."""
-        names = {"reward": "objective"}
+    def changes(self, written: "Plan") -> dict[str, Any]:
+        """What differs from the plan as the spec writes it, in the words of the Exchange's contract (R-075, R-078)."""
         before, after = asdict(written), asdict(self)
-        return [
-            {
-                "field": names.get(name, name),
-                "original": str(before[name]),
-                "effective": str(after[name]),
-                "reason": "Asked for on the command line of train.py.",
-            }
-            for name in before
-            if before[name] != after[name]
-        ]
+        same_objective = self.reward == written.reward
+        return {
+            "deviations": [
+                {
+                    "field": "objective" if name == "reward" else name,
+                    "original": str(before[name]),
+                    "effective": str(after[name]),
+                    "reason": "Asked for on the command line of train.py.",
+                }
+                for name in before
+                if before[name] != after[name]
+            ],
+            "original_hypothesis_tested": same_objective,
+            "tested_instead": "" if same_objective else f"The same training with the reward {self.reward}.",
+        }
 
 
 # --- The problems ---
@@ -206,12 +211,12 @@ class Update:
     """The service's own record of the step, such as its learning rate and gradient norm, where it keeps one."""
 
 
-def update(learner: tinker.TrainingClient, rollouts: Rollouts, plan: Plan) -> Update:
+def update(learner: tinker.TrainingClient, rollouts: Rollouts, learning_rate: float) -> Update:
     """One gradient of the `importance_sampling` loss and one step of AdamW; neither without anything to learn from."""
     if not rollouts.data:
         return Update(loss=0.0, logprob_gap=0.0, applied={})
     gradient = learner.forward_backward(rollouts.data, loss_fn="importance_sampling")
-    step = learner.optim_step(AdamParams(learning_rate=plan.learning_rate))
+    step = learner.optim_step(AdamParams(learning_rate=learning_rate))
     output = gradient.result()
     return Update(
         loss=output.metrics["loss:sum"] / rollouts.answer_tokens,
@@ -230,13 +235,14 @@ def new_learner(service: tinker.ServiceClient, plan: Plan) -> tinker.TrainingCli
 def train(
     learner: tinker.TrainingClient, problems: list[Item], plan: Plan, steps: int
 ) -> Iterator[tuple[Rollouts, Update]]:
-    """`steps` steps, each on the next problems of the list; yields each step as it is done."""
+    """The first `steps` steps of the plan, each on the next problems of the list; yields each as it is done."""
     tokenizer = learner.get_tokenizer()
+    upcoming = itertools.cycle(problems)
     for step in range(steps):
-        batch = problems[step * plan.groups_per_batch : (step + 1) * plan.groups_per_batch]
+        batch = list(itertools.islice(upcoming, plan.groups_per_batch))
         sampler = learner.save_weights_and_get_sampling_client().result()
         rollouts = sample(sampler, tokenizer, batch, plan, step)
-        yield rollouts, update(learner, rollouts, plan)
+        yield rollouts, update(learner, rollouts, plan.learning_rate * (1 - step / plan.steps))
 
 
 def pilot(learner: tinker.TrainingClient, problems: list[Item], plan: Plan) -> dict[str, float | str]:
@@ -253,20 +259,36 @@ def pilot(learner: tinker.TrainingClient, problems: list[Item], plan: Plan) -> d
     }
 
 
+def may_train(run: Run, service: tinker.ServiceClient, problems: list[Item], plan: Plan) -> bool:
+    """Whether the Exchange lets the full training start, after a pilot with an adapter that is then thrown away."""
+    run.update(summary=f"Checking in a pilot of {PILOT_STEPS} steps that there is something to learn from.")
+    values = pilot(new_learner(service, plan), problems, plan)
+    run.update(activation_calibration={"values": values, "note": f"{PILOT_STEPS} steps, then thrown away."})
+    gate = run.gate("activation_gate")
+    if not gate.may_go_on:
+        run.finish(
+            status="failed",
+            outcome_reason="insufficient_evidence",
+            summary="The activation gate stopped the run before training; its problems say which checks do not hold.",
+        )
+    return gate.may_go_on
+
+
+def retain_setup(run: Run, learner: tinker.TrainingClient, evaluator: Evaluator, plan: Plan) -> None:
+    """What was run, from which code, with which settings: a reviewer starts here."""
+    run.evidence("train.py", "script", Path(__file__))
+    run.evidence("code-revision.json", "code_revision", code_revision(Path(__file__)))
+    settings = effective_config(**asdict(plan), evaluator=evaluator.provenance, service=learner.get_info())
+    run.evidence("effective-config.json", "effective_config", settings)
+
+
 def main() -> None:
     run = Run.from_env()
-    spec = run.spec()
-    written = Plan.of_spec(spec)
+    written = Plan.of_spec(run.spec())
     plan = written.with_flags()
-    deviations = plan.deviations_from(written)
-    as_written: dict[str, Any] = {
-        "deviations": deviations,
-        "original_hypothesis_tested": plan.reward == written.reward,
-        "tested_instead": "" if plan.reward == written.reward else "The same training with shuffled rewards.",
-    }
     held_out, training = problems()[:HELD_OUT], problems()[HELD_OUT:]
     random.Random(plan.seed).shuffle(training)
-    pilot_problems = PILOT_STEPS * plan.groups_per_batch
+    for_pilot = PILOT_STEPS * plan.groups_per_batch
     evaluator = Evaluator(
         metric="accuracy",
         items=tuple(held_out),
@@ -281,36 +303,20 @@ def main() -> None:
         learner = new_learner(service, plan)
         tokenizer = learner.get_tokenizer()
 
-        run.update(summary=f"Scoring the untrained adapter on {HELD_OUT} held-out problems.", **as_written)
-        run.evidence("train.py", "script", Path(__file__))
-        run.evidence("code-revision.json", "code_revision", code_revision(Path(__file__)))
-        run.evidence(
-            "effective-config.json",
-            "effective_config",
-            effective_config(**asdict(plan), evaluator=evaluator.provenance, service=learner.get_info()),
-        )
+        run.update(summary=f"Scoring the untrained adapter on {HELD_OUT} held-out problems.", **plan.changes(written))
+        retain_setup(run, learner, evaluator, plan)
         comparison.freeze()
         began = time.monotonic()
         sampler = learner.save_weights_and_get_sampling_client().result()
         comparison.add(evaluator.score(sampler, tokenizer, arm="untrained", seed=plan.seed))
         seconds_per_evaluation = time.monotonic() - began
 
-        run.update(summary=f"Checking in a pilot of {PILOT_STEPS} steps that there is something to learn from.")
-        values = pilot(new_learner(service, plan), training[:pilot_problems], plan)
-        run.update(activation_calibration={"values": values, "note": f"{PILOT_STEPS} steps, then thrown away."})
-        gate = run.gate("activation_gate")
-        if not gate.may_go_on:
-            run.finish(
-                status="failed",
-                outcome_reason="insufficient_evidence",
-                summary=f"The activation gate stopped the run before training: {gate.reason}",
-                **as_written,
-            )
+        if not may_train(run, service, training[:for_pilot], plan):
             return
 
         run.update(summary=f"Training for {plan.steps} steps of {plan.groups_per_batch} problems.")
         progress = Progress(run, steps=plan.steps, seconds_after=seconds_per_evaluation)
-        for rollouts, done in train(learner, training[pilot_problems:], plan, plan.steps):
+        for rollouts, done in train(learner, training[for_pilot:], plan, plan.steps):
             progress.step(
                 tokens=rollouts.tokens,
                 reward=float(rollouts.rewards.mean()),
@@ -324,9 +330,8 @@ def main() -> None:
         run.update(summary=f"Scoring the trained adapter on the same {HELD_OUT} problems.")
         checkpoint = learner.save_weights_for_sampler("trained").result().path
         sampler = service.create_sampling_client(model_path=checkpoint).result()
-        comparison.add(
-            evaluator.score(sampler, tokenizer, arm="trained", seed=plan.seed, checkpoint=checkpoint), step=plan.steps
-        )
+        scored = evaluator.score(sampler, tokenizer, arm="trained", seed=plan.seed, checkpoint=checkpoint)
+        comparison.add(scored, step=plan.steps)
 
     decision = comparison.conclude()
     before, after = comparison.mean("untrained"), comparison.mean("trained")
@@ -334,7 +339,7 @@ def main() -> None:
         verdict=decision.verdict,
         outcome_reason=decision.outcome_reason,
         summary=f"Accuracy on held-out problems went from {before:.3f} to {after:.3f} in {plan.steps} training steps.",
-        **as_written,
+        **plan.changes(written),
     )
 
 
