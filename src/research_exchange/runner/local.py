@@ -63,7 +63,8 @@ class LocalRun:
         ended = Ended(None, "The runner was stopped before the script ended.")
         try:
             environment = script_environment(self.run, self.training.variables, revision_of(self.spec_folder))
-            self._retain("code.patch", "code_patch", patch_of(self.spec_folder).encode())
+            if patch := patch_of(self.spec_folder):
+                self._retain("code.patch", "code_patch", patch.encode())
             with Script(self.command, folder, environment, self.log) as script:
                 ended = self._watch(script, tick)
         finally:
@@ -98,9 +99,7 @@ class LocalRun:
                     )
 
     def _retain(self, name: str, kind: str, content: bytes) -> None:
-        """Keep a file that says something; that the Exchange refuses one is worth a line, not the run."""
-        if not content:
-            return
+        """That the Exchange refuses one of the runner's own files is worth a line, not the run."""
         try:
             self.run.evidence(name, kind, content)
         except ExchangeRefused as refusal:
