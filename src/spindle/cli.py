@@ -9,10 +9,11 @@ from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from socket import socket
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -37,7 +38,7 @@ models_app = typer.Typer(help="Base models on this machine.", no_args_is_help=Tr
 app.add_typer(models_app, name="models")
 
 DataOption = Annotated[
-    Path | None, typer.Option("--data", help="Data folder [default: $SPINDLE_DATA or the user's data folder].")
+    Path | None, typer.Option("--data", help="Data folder.", show_default="$SPINDLE_DATA or the user's data folder")
 ]
 
 
@@ -51,8 +52,15 @@ def main() -> None:
     try:
         app()
     except (UsageProblemError, KeyProblemError, DataInUseError, models.ModelError) as error:
-        screen.print(f"[bold red]spindle:[/] {error}", soft_wrap=True)
-        raise SystemExit(1) from None
+        _complain(str(error))
+    except OSError as error:
+        where = "" if error.filename is None else f" at {error.filename}"
+        _complain(f"{error.strerror or error}{where}; choose another place with --data, or make room and access there.")
+
+
+def _complain(sentence: str) -> NoReturn:
+    screen.print(f"[bold red]spindle:[/] {escape(sentence)}", soft_wrap=True)
+    raise SystemExit(1) from None
 
 
 def _show_version(wanted: bool) -> None:
@@ -94,7 +102,7 @@ def pull_command(
 ) -> None:
     """Install a model; an installed one is left as it is."""
     installed = _pull(alias, models.cache_directory(data_directory(data)))
-    screen.print(f"{installed.name} is installed in {installed.path}", soft_wrap=True)
+    screen.print(f"{installed.name} is installed in {escape(str(installed.path))}", soft_wrap=True)
 
 
 @models_app.command(name="list")
@@ -102,7 +110,7 @@ def list_command(data: DataOption = None) -> None:
     """List the installed models."""
     table = Table("model", "folder", box=None)
     for model in models.installed(models.cache_directory(data_directory(data))):
-        table.add_row(model.name, str(model.path))
+        table.add_row(model.name, escape(str(model.path)))
     Console().print(table)
 
 

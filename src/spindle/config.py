@@ -20,7 +20,7 @@ class ServeOptions:
     port: int = DEFAULT_PORT
     """0 takes any free port."""
     models: Mapping[str, Path] = field(default_factory=dict)
-    """Base models by name; empty serves what is installed, and pulls the default model when nothing is."""
+    """Base models by name; empty serves the default model, pulled when missing."""
 
 
 def data_directory(given: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:

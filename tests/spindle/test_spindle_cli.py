@@ -49,6 +49,23 @@ def test_a_model_folder_that_is_not_there(tmp_path: Path) -> None:
     assert "/nowhere" in complaint(result)
 
 
+@pytest.mark.parametrize("folder", ["models [old]", "x[/y]"])
+def test_brackets_in_a_path_are_shown_as_they_are(tmp_path: Path, folder: str) -> None:
+    result = spindle("serve", "--model", f"org/name=/nowhere/{folder}", "--port", "0", "--data", str(tmp_path))
+    assert f"/nowhere/{folder}" in complaint(result)
+
+
+def test_a_data_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    line = complaint(spindle("serve", "--data", str(tmp_path / "file")))
+    assert str(tmp_path / "file") in line
+    assert "--data" in line
+
+
+def test_help_says_where_the_data_folder_is() -> None:
+    assert "$SPINDLE_DATA" in spindle("serve", "--help", COLUMNS="200").stdout
+
+
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

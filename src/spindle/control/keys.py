@@ -7,6 +7,8 @@ from pathlib import Path
 
 PREFIX = "tml-"
 """Clients refuse to send keys that start otherwise."""
+SHORTEST = 12
+"""Characters of a key."""
 
 
 class KeyProblemError(Exception):
@@ -17,13 +19,18 @@ def api_key(data: Path, environment: Mapping[str, str]) -> str:
     """The key clients must send: `SPINDLE_API_KEY`, else the one in `<data>/api-key` (made on first use, mode 0600)."""
     given = environment.get("SPINDLE_API_KEY")
     if given is not None:
-        if not given.startswith(PREFIX) or len(given) < 12:
-            raise KeyProblemError(f"SPINDLE_API_KEY must start with {PREFIX} and be at least 12 characters long.")
-        return given
+        return _checked(given, "SPINDLE_API_KEY", "set another one, or unset it to have one made")
     path = data / "api-key"
     if not path.exists():
         _write_secret(path, PREFIX + secrets.token_urlsafe(32))
-    return path.read_text().strip()
+    return _checked(path.read_text(errors="replace").strip(), f"The key in {path}", "delete the file to have one made")
+
+
+def _checked(key: str, what: str, remedy: str) -> str:
+    """An empty key would let everybody in."""
+    if not key.startswith(PREFIX) or len(key) < SHORTEST:
+        raise KeyProblemError(f"{what} must start with {PREFIX} and be at least {SHORTEST} characters long; {remedy}.")
+    return key
 
 
 def _write_secret(path: Path, secret: str) -> None:

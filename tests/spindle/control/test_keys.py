@@ -30,6 +30,13 @@ def test_a_key_that_clients_would_not_send_is_refused_without_showing_it(tmp_pat
     assert not key or key not in str(problem.value)
 
 
+@pytest.mark.parametrize("content", ["", "\n", "tml-", "secret-without-prefix"])
+def test_a_key_file_without_a_key_is_refused_and_lets_nobody_in(tmp_path: Path, content: str) -> None:
+    (tmp_path / "api-key").write_text(content)
+    with pytest.raises(KeyProblemError, match=r"must start with tml-.*delete the file"):
+        api_key(tmp_path, {})
+
+
 def test_a_data_folder_serves_one_process(tmp_path: Path) -> None:
     with exclusive(tmp_path), pytest.raises(DataInUseError, match="Another spindle serves"), exclusive(tmp_path):
         pass
