@@ -46,9 +46,12 @@ def check_activation(spec: Spec, state: RunState) -> Activation:
         return Activation(_if_missing(state), "No calibration was reported.", (problem,))
     latest = history[-1]
     problems = activation_problems(spec, latest.value)
+    status, reason = _status(spec, state, latest), _reason(len(checks), len(problems))
+    if status is GateStatus.PASSED and not any(_is_in_time(spec, state, posted) for posted in history):
+        status, reason, problems = GateStatus.UNVERIFIED, "The checks hold, but too late.", (_too_late(latest),)
     return Activation(
-        status=_status(spec, state, latest),
-        reason=_reason(len(checks), len(problems)),
+        status=status,
+        reason=reason,
         problems=problems,
         values=_values(latest.value),
         update=latest.update,
@@ -110,6 +113,27 @@ def _status(spec: Spec, state: RunState, latest: Posted) -> GateStatus:
     if not unmet:
         return GateStatus.PASSED
     return _if_missing(state) if all(check.value is None for check in unmet) else GateStatus.FAILED
+
+
+def _is_in_time(spec: Spec, state: RunState, posted: Posted) -> bool:
+    """Whether a calibration holds and came while there was still an arm to train (R-122)."""
+    if posted.update == state.final_update or _unmet(spec, posted.value):
+        return False
+    return not spec.arms or any(
+        state.completed_arms.get(arm, posted.update + 1) > posted.update for arm in spec.arm_names
+    )
+
+
+def _too_late(latest: Posted) -> Problem:
+    expected = "values that hold, posted before the last arm was completed"
+    action = "Report the pilot before any full training; what comes after it guards nothing."
+    return Problem(
+        "R-122",
+        "activation_calibration",
+        expected,
+        f"the first such values too late, by update {latest.update}",
+        action,
+    )
 
 
 def _if_missing(state: RunState) -> GateStatus:

@@ -43,6 +43,8 @@ class Findings:
 
     def __init__(self) -> None:
         self.problems: list[Problem] = []
+        self.count = 0
+        """Of all problems, those that are not kept among them."""
         self.contradicted = False
         """The rows break what was fixed before, such as the seed schedule; nothing is merely missing."""
         self.incomplete = False
@@ -50,6 +52,7 @@ class Findings:
 
     def add(self, rule: str, path: str, expected: str, found: str, action: str = _INFER_NOTHING) -> None:
         """Keeps the first `MAX_PROBLEMS`: a file that is wrong throughout needs no sentence per row."""
+        self.count += 1
         if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(Problem(rule, path, expected, found, action))
 
@@ -64,7 +67,7 @@ def check_grid(
         path: Where the rows stand, for problem sentences.
         evaluation: The report that defines the evaluator and its scores.
     """
-    before = len(findings.problems)
+    before = findings.count
     evaluator = _one_evaluator(metric, rows, path, evaluation, findings)
     if evaluator is None or evaluator.items is None:
         return None
@@ -72,11 +75,11 @@ def check_grid(
     for row in rows:
         collected.add(row)
     collected.find_missing(evaluator.items)
-    if len(findings.problems) > before:
+    if findings.count > before:
         return None
     grid = Grid(evaluator.id, evaluator.items, rule.seeds, collected.values)
     _compare_scores(metric, grid, evaluation, findings)
-    return grid if len(findings.problems) == before else None
+    return grid if findings.count == before else None
 
 
 def _one_evaluator(

@@ -36,7 +36,7 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     evaluation = parse_evaluation(posted.value)
     false = [problem for evaluator in evaluation.evaluators.values() for problem in evaluator.contradictions]
     gaps = [*evaluation.gaps, *(gap for evaluator in evaluation.evaluators.values() for gap in evaluator.gaps)]
-    gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(evaluation)
+    gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(state)
     for score in evaluation.scores:
         check = _check_predictions(score, evaluation, predictions)
         false += check.false
@@ -130,15 +130,18 @@ def _manifest_gaps(evaluation: Evaluation, shelf: EvidenceShelf) -> list[Problem
     return found
 
 
-def _conflicts(evaluation: Evaluation) -> list[Problem]:
-    """One arm, metric, seed and evaluator with two values (R-137)."""
-    first: dict[tuple[str, str, int | None, str], Score] = {}
+def _conflicts(state: RunState) -> list[Problem]:
+    """One arm, metric, seed and evaluator with two values, in one report or in two: choosing is not scoring (R-137)."""
+    first: dict[tuple[str, str, int | None, str], tuple[int, Score]] = {}
     found = []
-    for score in evaluation.scores:
-        earlier = first.setdefault((score.arm, score.metric, score.seed, score.evaluator), score)
-        if earlier.value != score.value:
-            expected = f"{earlier.value!r}, as in {earlier.path}"
-            found.append(Problem("R-137", f"{score.path}.value", expected, show(score.value), "Keep one score."))
+    for posted in state.posted.get("evaluation", ()):
+        for score in parse_evaluation(posted.value).scores:
+            key = (score.arm, score.metric, score.seed, score.evaluator)
+            update, earlier = first.setdefault(key, (posted.update, score))
+            if earlier.value != score.value:
+                path = f"{score.path}.value in update {posted.update}"
+                expected = f"{earlier.value!r}, as in {earlier.path} of update {update}"
+                found.append(Problem("R-137", path, expected, show(score.value), "Keep one score."))
     return found
 
 

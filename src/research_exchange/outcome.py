@@ -22,6 +22,10 @@ LEGACY_UNKNOWN_WITHHOLDS: Final = False
 """Whether an unknown applicability withholds the verdict of a spec written before features were declared (R-212)."""
 
 
+_DEFINITIVE_REASONS = frozenset({OutcomeReason.SUPPORTED, OutcomeReason.REFUTED})
+"""No reasons for an inconclusive record, whatever was reported (R-064)."""
+
+
 class Basis(StrEnum):
     """What decided the recorded verdict; in this order of precedence (R-211)."""
 
@@ -104,9 +108,10 @@ def settle(
     )
     first = objections[0] if objections else None
     verdict = state.verdict if first is None else Verdict.INCONCLUSIVE
+    reason = _agreed_reason(state, decision) if first is None else first.reason
     return Outcome(
         verdict=verdict,
-        reason=_agreed_reason(state, decision) if first is None else first.reason,
+        reason=None if verdict is Verdict.INCONCLUSIVE and reason in _DEFINITIVE_REASONS else reason,
         basis=_agreed(state) if first is None else first.basis,
         text=f"The reported verdict stands: {verdict}." if first is None else first.text,
         withheld=state.verdict in DEFINITIVE and verdict not in DEFINITIVE,
@@ -148,8 +153,8 @@ def _execution_objections(spec: Spec, state: RunState, ended: str | None) -> tup
     missing = [arm for arm in spec.arm_names if arm not in state.completed_arms]
     if missing:
         found.append(f"Not every arm was completed; {show_names(missing)} is missing.")
-    reason = OutcomeReason.INCOMPLETE_EXECUTION
-    if state.verdict is Verdict.INCONCLUSIVE and state.outcome_reason is not None:
+    reason: OutcomeReason | None = OutcomeReason.INCOMPLETE_EXECUTION
+    if state.verdict is Verdict.INCONCLUSIVE and state.outcome_reason not in (None, *_DEFINITIVE_REASONS):
         reason = state.outcome_reason
     return tuple(Objection(Basis.INCOMPLETE_EXECUTION, "execution", text, reason) for text in found)
 
@@ -215,7 +220,7 @@ def _report_flags(state: RunState) -> tuple[Flag, ...]:
             f"The verdict {state.verdict} does not go with the reason {reason}.",
         ),
         (
-            inconclusive and reason in (OutcomeReason.SUPPORTED, OutcomeReason.REFUTED),
+            inconclusive and reason in _DEFINITIVE_REASONS,
             "R-064",
             f"An inconclusive verdict does not go with the reason {reason}.",
         ),

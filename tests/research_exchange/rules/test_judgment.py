@@ -114,3 +114,17 @@ def test_objections_are_all_listed_and_the_weightiest_decides() -> None:
         judgment = judge_bundle(patched(RUNS["base"], [operations[1], operations[0], *operations[2:]][start:]))
         assert [objection.basis for objection in judgment.withheld_because] == order[start:]
         assert judgment.basis == order[start]
+
+
+@pytest.mark.parametrize("verdict", ["inconclusive", None])
+def test_an_inconclusive_record_never_has_a_definitive_reason(verdict: str | None) -> None:
+    """R-064: whatever the report says."""
+    final = "/updates/2"
+    operations: list[dict[str, Any]] = [
+        {"op": "replace", "path": f"{final}/verdict", "value": verdict},
+        {"op": "replace", "path": f"{final}/outcome_reason", "value": "supported"},
+    ]
+    judgment = judge_bundle(patched(RUNS["base"], operations))
+    assert (judgment.recorded_verdict, judgment.outcome_reason) == ("inconclusive", None)
+    operations.append({"op": "replace", "path": f"{final}/completed_arms", "value": []})
+    assert judge_bundle(patched(RUNS["base"], operations)).outcome_reason == "incomplete_execution"

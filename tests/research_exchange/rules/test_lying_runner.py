@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from research_exchange.documents import EvidenceFile, EvidenceLost, GateStatus, Verdict
+from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.judgment import Judgment, judge
 from tests.research_exchange.rules.support import file_of, patched, spec_of, updates_of, vectors
 
@@ -110,6 +111,56 @@ def test_a_second_seed_that_looked_better() -> None:
     better = [{**row, "seed": 1, "value": 1 if row["arm"] == "trained" else 0} for row in ROWS]
     bundle = patched(BASE, [{"op": "replace", "path": "/updates/2/decision/observations", "value": ROWS + better}])
     assert_withheld(judged([PREDICTIONS], bundle), "R-148")
+
+
+def test_many_false_rows_do_not_hide_that_others_are_missing() -> None:
+    """More problems than are told: the incomplete grid stays incomplete."""
+    strangers = [{**ROWS[0], "metric": f"other-{number}"} for number in range(MAX_PROBLEMS + 1)]
+    rows = [*strangers, *(row for row in ROWS if row["arm"] == "trained")]
+    bundle = patched(BASE, [{"op": "replace", "path": "/updates/2/decision/observations", "value": rows}])
+    judgment = judged([PREDICTIONS], bundle)
+    assert_withheld(judgment, "R-143")
+    assert judgment.outcome_reason == "incomplete_execution"
+
+
+def test_scoring_again_and_keeping_the_better_score() -> None:
+    """R-137: the same evaluator, arm and seed had another value in an earlier update."""
+    worse = patched(EVALUATION, [{"op": "replace", "path": "/scores/0/value", "value": 0.5}])
+    operations = [{"op": "add", "path": "/updates/1/evaluation", "value": worse}]
+    assert_withheld(judged([PREDICTIONS], patched(BASE, operations)), "R-137")
+    same = [{"op": "add", "path": "/updates/1/evaluation", "value": EVALUATION}]
+    assert judged([PREDICTIONS], patched(BASE, same)).recorded_verdict == "supported"
+
+
+CALIBRATION = BASE["updates"][0]["activation_calibration"]
+MOVED = {"op": "remove", "path": "/updates/0/activation_calibration"}
+
+
+def test_a_calibration_after_all_training() -> None:
+    """R-122: in the final update, or with the last arm that was completed."""
+    final = [MOVED, {"op": "add", "path": "/updates/2/activation_calibration", "value": CALIBRATION}]
+    assert_withheld(judged([PREDICTIONS], patched(BASE, final)), "R-122")
+    completed = [
+        MOVED,
+        {"op": "add", "path": "/updates/1/activation_calibration", "value": CALIBRATION},
+        {"op": "replace", "path": "/updates/1/completed_arms", "value": ["untrained", "trained"]},
+    ]
+    assert_withheld(judged([PREDICTIONS], patched(BASE, completed)), "R-122")
+
+
+def test_a_calibration_that_failed_before_training_and_holds_after_it() -> None:
+    failing = [
+        {"op": "replace", "path": "/updates/0/activation_calibration/values/group_size", "value": 2},
+        {"op": "add", "path": "/updates/2/activation_calibration", "value": CALIBRATION},
+    ]
+    assert_withheld(judged([PREDICTIONS], patched(BASE, failing)), "R-122")
+
+
+@pytest.mark.parametrize("operations", [[], [MOVED]])
+def test_a_calibration_in_time_may_be_repeated_or_come_after_the_untrained_arm(operations: list[Any]) -> None:
+    place = "/updates/1" if operations else "/updates/2"
+    again = [*operations, {"op": "add", "path": f"{place}/activation_calibration", "value": CALIBRATION}]
+    assert judged([PREDICTIONS], patched(BASE, again)).recorded_verdict == "supported"
 
 
 ANYTHING = st.recursive(
