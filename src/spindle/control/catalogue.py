@@ -6,20 +6,24 @@
 
 Files are written into a fresh directory and put on the disk before the small JSON file that names the directory is
 renamed into place. A crash at any moment therefore leaves the old checkpoint or the new one, whole; directories that
-no JSON file names are swept when the catalogue is opened.
+no JSON file names are swept when the catalogue is opened. A JSON file that cannot be read hides its checkpoint and
+nothing else; the files it may name are kept.
 """
 
+import logging
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from spindle.backends.contract import ModelInfo, UserError
-from spindle.control.durable import DRAFT, sync_tree, write_atomically
+from spindle.control.durable import DRAFT, make_directory, sync_tree, write_atomically
 from spindle.control.paths import CheckpointPath, Kind
 from spindle.control.records import Checkpoint, SaveOptions, Staged, TrainingRun
+
+logger = logging.getLogger(__name__)
 
 SHORTEST_TTL, LONGEST_TTL = 3600, 10 * 366 * 86400
 """Seconds a checkpoint may be asked to live."""
@@ -35,7 +39,7 @@ class Catalogue:
     def __init__(self, root: Path, *, now: Callable[[], datetime] = utc_now) -> None:
         self._runs = root / "runs"
         self._now = now
-        self._runs.mkdir(parents=True, exist_ok=True)
+        make_directory(self._runs)
         self._sweep_unfinished()
 
     # ---- training runs
@@ -43,7 +47,7 @@ class Catalogue:
     def record(self, run: TrainingRun) -> None:
         """Write down a new training run."""
         folder = self._folder(run.run_id)
-        folder.mkdir(exist_ok=True)
+        make_directory(folder)
         write_atomically(folder / "run.json", run.to_json())
 
     def run(self, run_id: str) -> TrainingRun | None:
@@ -60,14 +64,16 @@ class Catalogue:
         if not options.overwrite and self.get(path) is not None:
             raise UserError(f"{path} exists already: choose another name, or save with overwrite=True.")
         folder = self._folder(path.run) / path.kind
+        make_directory(folder)
         directory = folder / f"{path.name}.{secrets.token_hex(4)}"
-        directory.mkdir(parents=True)
+        directory.mkdir()
         return Staged(path, directory, info, options)
 
     def publish(self, staged: Staged) -> Checkpoint:
         """Make a written checkpoint durable and visible, in the place of an older one of that name."""
         sync_tree(staged.directory)
-        older = self._read(self._pointer(staged.path))
+        pointer = self._pointer(staged.path)
+        older = list(self._readable([pointer]))
         now, ttl = self._now(), staged.options.ttl_seconds
         checkpoint = Checkpoint(
             path=staged.path,
@@ -81,9 +87,9 @@ class Catalogue:
             expires_at=None if ttl is None else now + timedelta(seconds=ttl),
             user_metadata=staged.options.user_metadata,
         )
-        write_atomically(self._pointer(staged.path), checkpoint.to_json())
-        if older is not None:
-            shutil.rmtree(older.directory, ignore_errors=True)
+        write_atomically(pointer, checkpoint.to_json())
+        for replaced in older:
+            shutil.rmtree(replaced.directory, ignore_errors=True)
         return checkpoint
 
     @contextmanager
@@ -96,6 +102,7 @@ class Catalogue:
             raise
 
     def get(self, path: CheckpointPath) -> Checkpoint | None:
+        """The checkpoint, if there is one that has not expired; `UserError` when what is known of it is damaged."""
         checkpoint = self._read(self._pointer(path))
         return None if checkpoint is None or self._expired(checkpoint) else checkpoint
 
@@ -112,10 +119,9 @@ class Catalogue:
 
     def delete_expired(self) -> None:
         """Remove checkpoints past their time."""
-        for pointer in self._runs.glob("*/*/*.json"):
-            checkpoint = self._read(pointer)
-            if checkpoint is not None and self._expired(checkpoint):
-                pointer.unlink(missing_ok=True)
+        for checkpoint in self._readable(self._runs.glob("*/*/*.json")):
+            if self._expired(checkpoint):
+                self._pointer(checkpoint.path).unlink(missing_ok=True)
                 shutil.rmtree(checkpoint.directory, ignore_errors=True)
 
     # ---- files
@@ -131,14 +137,24 @@ class Catalogue:
             return Checkpoint.from_json(pointer.read_bytes(), pointer.parent)
         except FileNotFoundError:
             return None
+        except (ValueError, LookupError, TypeError, AttributeError, UserError) as error:
+            raise UserError(
+                f"{pointer}, which describes a checkpoint, is damaged ({error}); use another checkpoint. "
+                "The files of this one are kept."
+            ) from error
+
+    def _readable(self, pointers: Iterable[Path]) -> Iterator[Checkpoint]:
+        for pointer in pointers:
+            with suppress(UserError):
+                if (checkpoint := self._read(pointer)) is not None:
+                    yield checkpoint
 
     def _expired(self, checkpoint: Checkpoint) -> bool:
         return checkpoint.expires_at is not None and checkpoint.expires_at <= self._now()
 
     def _of(self, run_id: str, kind: Kind) -> Iterator[Checkpoint]:
-        for pointer in (self._folder(run_id) / kind).glob("*.json"):
-            checkpoint = self._read(pointer)
-            if checkpoint is not None and not self._expired(checkpoint):
+        for checkpoint in self._readable((self._folder(run_id) / kind).glob("*.json")):
+            if not self._expired(checkpoint):
                 yield checkpoint
 
     def _sweep_unfinished(self) -> None:
@@ -146,9 +162,18 @@ class Catalogue:
         for folder in self._runs.glob("*/*"):
             if not folder.is_dir():
                 continue
-            named = {checkpoint.directory for pointer in folder.glob("*.json") if (checkpoint := self._read(pointer))}
+            named = {directory for pointer in folder.glob("*.json") for directory in self._named_by(pointer)}
             for path in folder.iterdir():
                 if path.is_dir() and path not in named:
                     shutil.rmtree(path)
                 elif path.name.endswith(DRAFT):
                     path.unlink()
+
+    def _named_by(self, pointer: Path) -> list[Path]:
+        """The directory of a checkpoint; every one that may be it when the file that says so is damaged."""
+        try:
+            checkpoint = self._read(pointer)
+        except UserError as error:
+            logger.warning("%s", error)
+            return list(pointer.parent.glob(f"{pointer.stem}.????????"))
+        return [] if checkpoint is None else [checkpoint.directory]

@@ -17,6 +17,14 @@ def write_atomically(path: Path, content: bytes) -> None:
     _sync(path.parent)
 
 
+def make_directory(path: Path) -> None:
+    """Create a directory and what is missing above it; all of it is on the disk when this returns."""
+    if not path.is_dir():
+        make_directory(path.parent)
+        path.mkdir(exist_ok=True)
+        _sync(path.parent)
+
+
 def sync_tree(directory: Path) -> None:
     """Put every file of a directory on the disk, and the directory's entry in its parent."""
     for path in directory.rglob("*"):

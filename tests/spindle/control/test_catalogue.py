@@ -1,4 +1,5 @@
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -211,6 +212,46 @@ def test_a_lost_pointer_hides_a_checkpoint_instead_of_breaking_the_catalogue(tmp
     reopened = Catalogue(tmp_path)
     assert reopened.get(path("gone")) is None
     assert reopened.get(path("kept")) is not None
+
+
+@pytest.mark.parametrize("damage", [b"", b'{"path": "tink', b"[]", b'{"path": 5, "expires_at": null}', b"\xff"])
+def test_a_damaged_pointer_costs_neither_its_own_files_nor_other_checkpoints(tmp_path: Path, damage: bytes) -> None:
+    clock = Clock()
+    catalogue = Catalogue(tmp_path, now=clock)
+    save(catalogue, path("kept"), "kept")
+    save(catalogue, path("brief"), "brief", SaveOptions(ttl_seconds=3600))
+    save(catalogue, path("bad"), "bad")
+    directory = catalogue.find(path("bad")).directory
+    (directory.parent / "bad.json").write_bytes(damage)
+    clock.time += timedelta(seconds=3600)
+    reopened = Catalogue(tmp_path, now=clock)
+    assert (directory / "state").read_text() == "bad"
+    with pytest.raises(UserError, match=r"bad\.json.* is damaged"):
+        reopened.find(path("bad"))
+    last = reopened.last_state(RUN)
+    assert last is not None
+    assert last.path.name == "kept"
+    reopened.delete_expired()
+    assert not (directory.parent / "brief.json").exists()
+    save(reopened, path("bad"), "new", SaveOptions(overwrite=True))
+    assert (reopened.find(path("bad")).directory / "state").read_text() == "new"
+
+
+def test_what_leads_to_a_checkpoint_is_on_the_disk_before_the_checkpoint_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[Path] = []
+    sync = os.fsync
+
+    def recording(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").resolve())
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", recording)
+    save(Catalogue(tmp_path / "data"), path(), "weights")
+    directory = Catalogue(tmp_path / "data").find(path()).directory
+    above = [parent for parent in directory.parents if parent.is_relative_to(tmp_path)]
+    assert {directory / "state", directory, *above} <= set(synced)
 
 
 def test_the_checkpoint_moves_with_its_folder(tmp_path: Path) -> None:
