@@ -155,6 +155,21 @@ def test_clones_join_and_abandoned_samples_are_cancelled(http: httpx.Client, ses
     assert http.post("/cancel_future", json={"request_id": "unknown"}).status_code == 204
 
 
+def test_absurd_numbers_are_refused_before_they_cost_anything(http: httpx.Client, session: str) -> None:
+    body = {"session_id": session, "sampling_session_seq_id": 0, "base_model": MODEL}
+    sampler = http.post("/create_sampling_session", json=body).json()["sampling_session_id"]
+    sample = {"prompt": {"chunks": [{"tokens": [1]}]}, "sampling_params": {"max_tokens": 1}}
+    address = {"sampling_session_id": sampler, "seq_id": 0, "num_samples": 10**7}
+    promise = http.post("/asample", json=sample | address)
+    assert len(promise.content) < 10**6
+    assert "num_samples" in ended(http, promise)["error"]
+    for number in (-1, 10**9):
+        creation = {"session_id": session, "model_seq_id": number, "base_model": MODEL}
+        reply = http.post("/create_model", json=creation)
+        assert reply.status_code == 400
+        assert "model_seq_id" in reply.json()["detail"]
+
+
 def test_telemetry_is_accepted_and_kept_nowhere(http: httpx.Client, server: SpindleServer) -> None:
     secret = "a-header-that-nobody-should-keep"
     assert http.post("/telemetry", json={"events": [{"x": secret}]}).json() == {"status": "accepted"}

@@ -145,14 +145,18 @@ class Samplers:
         self._drop([sampler for sampler in list(self._samplers.values()) if sampler.session_id == session_id])
 
     def tidy(self) -> None:
-        """Drop ephemeral snapshots that many newer ones have replaced: a training loop makes one per step."""
-        now, newer, stale = self.clock(), Counter[str](), []
+        """Drop ephemeral snapshots that many newer ones have replaced: a training loop makes one per step.
+
+        And those of ended sessions: one may have been in the making when its session ended.
+        """
+        now, live, newer, stale = self.clock(), self.sessions.live(), Counter[str](), []
         for sampler in reversed(list(self._samplers.values())):
-            if sampler.ephemeral_of is None:
-                continue
-            newer[sampler.ephemeral_of] += 1
-            if newer[sampler.ephemeral_of] > KEEP_SNAPSHOTS and now - sampler.last_used > IDLE_SNAPSHOT:
+            if sampler.session_id not in live:
                 stale.append(sampler)
+            elif sampler.ephemeral_of is not None:
+                newer[sampler.ephemeral_of] += 1
+                if newer[sampler.ephemeral_of] > KEEP_SNAPSHOTS and now - sampler.last_used > IDLE_SNAPSHOT:
+                    stale.append(sampler)
         self._drop(stale)
 
     def _drop(self, samplers: Sequence[Sampler]) -> None:

@@ -1,5 +1,6 @@
 """The whole control plane in one object, for the wire."""
 
+import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,10 +54,18 @@ class Service:
             self.samplers.close_session(session_id)
 
     def tidy(self) -> None:
-        """End silent sessions, fail gaps, forget old results. To be called every few seconds."""
+        """End silent sessions, fail gaps, forget old results and samplers. To be called every few seconds."""
         for session_id in self.sessions.expired():
             self.end_session(session_id)
         self.engine.fail_gaps()
         self.promises.tidy(self.sessions.live())
         self.samplers.tidy()
+
+    def delete_expired(self) -> None:
+        """Remove checkpoints past their time. Reads what is known of all of them: to be called every few minutes."""
         self.engine.later(self.catalogue.delete_expired)
+
+    def stop(self, grace: float) -> None:
+        """Let the running command end, for at most `grace` seconds, and remove what does not outlive the process."""
+        self.engine.stop(grace)
+        shutil.rmtree(self.samplers.ephemeral, ignore_errors=True)

@@ -19,6 +19,8 @@ logger = logging.getLogger(__name__)
 
 TIDY = 2.0
 """Seconds between two looks at silent sessions, gaps and old results."""
+EXPIRE = 60.0
+"""Seconds between two looks at all checkpoints; a checkpoint past its time is hidden at once."""
 STOP = 5.0
 """Seconds a running computation may take to end at shutdown."""
 
@@ -28,10 +30,14 @@ def create_app(service: Service, key: str) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        tidying = asyncio.create_task(_tidy(service))
+        chores = [
+            asyncio.create_task(_every(TIDY, service.tidy)),
+            asyncio.create_task(_every(EXPIRE, service.delete_expired)),
+        ]
         yield
-        tidying.cancel()
-        await asyncio.to_thread(service.engine.stop, STOP)
+        for chore in chores:
+            chore.cancel()
+        await asyncio.to_thread(service.stop, STOP)
 
     app = FastAPI(title="Spindle", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
@@ -61,13 +67,13 @@ class _KeyCheck:
             raise HTTPException(401, "The API key is not the one of this server: set TINKER_API_KEY as it printed.")
 
 
-async def _tidy(service: Service) -> None:
+async def _every(seconds: float, chore: Callable[[], None]) -> None:
     while True:
-        await asyncio.sleep(TIDY)
+        await asyncio.sleep(seconds)
         try:
-            service.tidy()
+            chore()
         except Exception:
-            logger.exception("Tidying failed; it is tried again")
+            logger.exception("A regular chore failed; it is tried again")
 
 
 def _answer(status: int) -> Callable[[Request, Exception], JSONResponse]:

@@ -20,6 +20,10 @@ ECHOED = ("step", "lora", "init_seed")
 """What get_info adds to an optimizer configuration; a client may hand it back."""
 
 
+MOST_SAMPLES = 1024
+"""Samples that one request may ask for."""
+
+
 class Body(BaseModel):
     model_config = ConfigDict(protected_namespaces=(), extra="ignore")
 
@@ -77,7 +81,7 @@ class NewModelAddress(Body):
     """Every creation says in which session, and which of its models it makes."""
 
     session_id: str
-    model_seq_id: int
+    model_seq_id: int = Field(ge=0, lt=10**9)
     user_metadata: Metadata = {}
 
 
@@ -183,7 +187,7 @@ class Sampling(Body):
 class Sample(Body):
     prompt: ModelInput
     sampling_params: Sampling
-    num_samples: int = Field(default=1, ge=1, le=1024)
+    num_samples: int = Field(default=1, ge=1, le=MOST_SAMPLES)
     prompt_logprobs: bool = False
     topk_prompt_logprobs: int = 0
     topk_sample_logprobs: int = 0

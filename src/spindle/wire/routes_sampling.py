@@ -6,7 +6,7 @@ from fastapi import APIRouter, Request
 
 from spindle.backends.contract import UserError
 from spindle.wire.bodies import parse, read, read_object, service_of
-from spindle.wire.requests import CreateSamplingSession, Sample, SampleAddress, SamplerAddress
+from spindle.wire.requests import MOST_SAMPLES, CreateSamplingSession, Sample, SampleAddress, SamplerAddress
 
 router = APIRouter()
 Json = dict[str, Any]
@@ -44,7 +44,8 @@ async def sample(request: Request) -> Json:
         promise = samplers.sample(address.sampling_session_id, address.seq_id, prompt)
     except UserError as error:
         promise = samplers.refuse(address.sampling_session_id, address.seq_id, error)
+    samples = min(address.num_samples, MOST_SAMPLES)
     return {
         "request_id": promise.request_id,
-        "sample_sequence_ids": [f"{promise.request_id}:{index}" for index in range(address.num_samples)],
+        "sample_sequence_ids": [f"{promise.request_id}:{index}" for index in range(samples)],
     }

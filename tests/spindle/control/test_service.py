@@ -223,6 +223,30 @@ def test_old_idle_ephemeral_snapshots_go_but_the_newest_stay(desk: Desk) -> None
     until(lambda: len(list(service.samplers.ephemeral.iterdir())) == KEEP_SNAPSHOTS + 1)
 
 
+def test_a_snapshot_that_outlasts_its_session_goes_too(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    desk.backend.entered.clear()
+    desk.backend.hold.clear()
+    promise = service.training.snapshot(model_id, 1, 0)
+    assert desk.backend.entered.wait(5)
+    service.end_session(desk.session)
+    desk.backend.hold.set()
+    desk.end(promise)
+    service.tidy()
+    until(lambda: not list(service.samplers.ephemeral.iterdir()))
+    with pytest.raises(NotFoundError):
+        service.samplers.get(f"{desk.session}:sample:0")
+
+
+def test_a_stopped_service_leaves_checkpoints_alone_on_the_disk(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    desk.end(service.training.save_state(model_id, 1, "a", SaveOptions()))
+    desk.end(service.training.snapshot(model_id, 2, 0))
+    service.stop(5)
+    assert not service.samplers.ephemeral.exists()
+    assert service.catalogue.last_state(model_id) is not None
+
+
 def test_a_retried_session_creation_is_one_session(desk: Desk) -> None:
     sessions = desk.service.sessions
     first = sessions.create("retry-key")
