@@ -8,6 +8,7 @@ from research_exchange.documents.evaluation import Comparison, Evaluation, Score
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
+from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import BASE_ARM, Spec
 from research_exchange.predictions import PredictionFiles
@@ -47,7 +48,7 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     return Comparability(
         status=status,
         reason=_REASONS[status],
-        problems=tuple(false + gaps),
+        problems=tuple((false + gaps)[:MAX_PROBLEMS]),
         shared={metric: ids[0] for metric, ids in shared.items() if ids},
         flags=_late_evaluators(state),
     )

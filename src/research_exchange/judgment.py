@@ -6,6 +6,7 @@ in a runner's own check and on an exported bundle.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from research_exchange.completeness import Expectation, check_completeness
 from research_exchange.decision import Decision, decide_run
@@ -14,6 +15,7 @@ from research_exchange.documents.evidence import EvidenceFile, EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping
 from research_exchange.documents.gates import Flag, GateResult, GateStatus
 from research_exchange.documents.json import JsonValue, canonical
+from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.plain import plain
 from research_exchange.documents.run_state import OutcomeReason, RunState, RunStatus, Verdict
 from research_exchange.documents.spec import Spec
@@ -140,12 +142,14 @@ def _label(spec: Spec, decision: Decision | None) -> str:
 
 
 def _checkpoint_flags(spec: Spec, state: RunState) -> list[Flag]:
-    flags = []
+    flags: list[Flag] = []
     for posted in state.posted.get("evidence", ()):
-        for index, entry in enumerate(as_list(as_mapping(posted.value).get("checkpoints"))):
-            path = f"evidence.checkpoints[{index}]"
-            problems = checkpoint_problems(entry, spec.arm_names, path)
-            flags += [Flag(problem.rule, posted.update, str(problem)) for problem in problems]
+        problems = (
+            problem
+            for index, entry in enumerate(as_list(as_mapping(posted.value).get("checkpoints")))
+            for problem in checkpoint_problems(entry, spec.arm_names, f"evidence.checkpoints[{index}]")
+        )
+        flags += [Flag(problem.rule, posted.update, str(problem)) for problem in islice(problems, MAX_PROBLEMS)]
     return flags
 
 

@@ -42,6 +42,9 @@ PARTS = (
 )
 """The structured parts of an update (R-060); `null` is the same as leaving one out."""
 
+MAX_FLAGS = 50
+"""Of one update; one that is odd throughout needs no sentence for each oddity."""
+
 _SENTENCES = 2
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -72,6 +75,7 @@ class _Folding:
     completed_arms: dict[str, int] = field(default_factory=dict)
     posted: dict[str, list[Posted]] = field(default_factory=dict)
     flags: list[Flag] = field(default_factory=list)
+    flags_of_update: int = 0
     said: set[str] = field(default_factory=set)
     """What every update would repeat, and what one flag says well enough."""
 
@@ -93,6 +97,7 @@ class _Folding:
 
     def add(self, update: StoredUpdate) -> None:
         self.last_update = update.sequence
+        self.flags_of_update = 0
         body = update.body
         if body is None:
             self._flag("R-06A", f"is malformed and says nothing: {update.malformed}")
@@ -186,7 +191,11 @@ class _Folding:
         return None
 
     def _flag(self, rule: str, text: str) -> None:
-        self.flags.append(Flag(rule, self.last_update, text))
+        self.flags_of_update += 1
+        if self.flags_of_update < MAX_FLAGS:
+            self.flags.append(Flag(rule, self.last_update, text))
+        elif self.flags_of_update == MAX_FLAGS:
+            self.flags.append(Flag(rule, self.last_update, "has more that is odd than is told here."))
 
     def _flag_once(self, rule: str, subject: str, text: str) -> None:
         if subject not in self.said:

@@ -1,8 +1,9 @@
 """The `evaluation` part of an update: who scored what, and with which frozen evaluator (R-130 to R-133)."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from typing import TypeVar
 
 from research_exchange.documents.fields import as_list, as_mapping, is_number, is_sha256, is_text, is_whole, show
 from research_exchange.documents.gates import Problem
@@ -10,6 +11,10 @@ from research_exchange.documents.json import JsonValue, canonical
 
 __all__ = ["Comparison", "Evaluation", "Evaluator", "Manifest", "Score", "evaluator_id", "parse_evaluation"]
 
+MAX_EVALUATORS, MAX_SCORES, MAX_COMPARISONS = 100, 10_000, 1_000
+"""Of one report: far more than a run has, few enough that a sentence for each thing wrong stays affordable."""
+
+_Entry = TypeVar("_Entry")
 _SCORED_THINGS = ("model", "checkpoint", "base_model", "adapter")
 """What an evaluator is applied to; naming it would give each arm its own evaluator (R-131)."""
 
@@ -90,21 +95,29 @@ def parse_evaluation(value: JsonValue) -> Evaluation:
     version = report.get("version")
     if not is_whole(version) or version != 1:
         gaps.append(Problem("R-130", "evaluation.version", "1", show(version), "Report version 1."))
-    evaluators = {key: _evaluator(key, provenance) for key, provenance in as_mapping(report.get("evaluators")).items()}
+    provenances = as_mapping(report.get("evaluators"))
+    names = _first(list(provenances), MAX_EVALUATORS, "evaluation.evaluators", gaps)
+    evaluators = {name: _evaluator(name, provenances[name]) for name in names}
     scores = [
         _score(entry, f"evaluation.scores[{index}]", evaluators, gaps)
-        for index, entry in enumerate(as_list(report.get("scores")))
+        for index, entry in enumerate(_first(as_list(report.get("scores")), MAX_SCORES, "evaluation.scores", gaps))
     ]
-    comparisons = [
-        _comparison(entry, f"evaluation.comparisons[{index}]", gaps)
-        for index, entry in enumerate(as_list(report.get("comparisons")))
-    ]
+    reported = _first(as_list(report.get("comparisons")), MAX_COMPARISONS, "evaluation.comparisons", gaps)
+    comparisons = [_comparison(entry, f"evaluation.comparisons[{index}]", gaps) for index, entry in enumerate(reported)]
     return Evaluation(
         evaluators=evaluators,
         scores=tuple(score for score in scores if score is not None),
         comparisons=tuple(comparison for comparison in comparisons if comparison is not None),
         gaps=tuple(gaps),
     )
+
+
+def _first(entries: Sequence[_Entry], most: int, path: str, gaps: list[Problem]) -> Sequence[_Entry]:
+    if len(entries) > most:
+        gaps.append(
+            Problem("R-130", path, f"at most {most}", f"{len(entries)}", "Report what is compared, and no more.")
+        )
+    return entries[:most]
 
 
 def _evaluator(key: str, provenance: JsonValue) -> Evaluator:

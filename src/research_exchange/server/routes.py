@@ -4,7 +4,7 @@ from importlib.metadata import version
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from research_exchange.documents.json import JsonValue
@@ -32,6 +32,7 @@ health = APIRouter()
 api = APIRouter(prefix="/api")
 
 Page = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+UpdateNumber = Annotated[int, Path(ge=1, le=2**31)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
@@ -88,7 +89,7 @@ def post_update(run_id: str, raw: Annotated[bytes, Depends(update_body)], exchan
 
 
 @api.get("/runs/{run_id}/updates/{sequence}")
-def get_update(run_id: str, sequence: int, request: Request, exchange: ExchangeService) -> Response:
+def get_update(run_id: str, sequence: UpdateNumber, request: Request, exchange: ExchangeService) -> Response:
     """The bytes as they were posted."""
     update = exchange.update(run_id, sequence)
     media_type = "application/json" if update.malformed is None else "application/octet-stream"

@@ -48,11 +48,12 @@ class RunView:
 
     @property
     def ended(self) -> str | None:
-        """Why the last session ended, when all have ended and none posted a final update (R-067)."""
-        ends = [session.end for session in self.sessions if session.end is not None]
-        if self.state.is_final or not ends or len(ends) < len(self.sessions):
-            return None
-        return max(ends, key=lambda end: end.ended_at).reason
+        """Why the newest session ended, when it did and no final update was posted (R-067).
+
+        An older one that never said so was left behind by a runner that was killed.
+        """
+        end = self.sessions[-1].end if self.sessions else None
+        return None if self.state.is_final or end is None else end.reason
 
     @property
     def recorded(self) -> dict[str, JsonValue] | None:

@@ -163,6 +163,28 @@ def test_a_calibration_in_time_may_be_repeated_or_come_after_the_untrained_arm(o
     assert judged([PREDICTIONS], patched(BASE, again)).recorded_verdict == "supported"
 
 
+MANY = 20_000
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"evaluation": {"version": 1, "evaluators": {str(number): {} for number in range(MANY)}}},
+        {"evaluation": {"version": 1, "scores": [{}] * MANY}},
+        {"evaluation": {"version": 1, "comparisons": [{}] * MANY}},
+        {"evidence": {"checkpoints": [{}] * MANY}},
+        {"completed_arms": [1] * MANY},
+        {"metrics": {str(number): "x" for number in range(MANY)}},
+    ],
+    ids=["evaluators", "scores", "comparisons", "checkpoints", "completed_arms", "metrics"],
+)
+def test_a_judgment_is_not_much_longer_than_what_it_judges(part: dict[str, Any]) -> None:
+    """A small update must not fill the store with sentences about it."""
+    raw = json.dumps({**BASE["updates"][2], **part}).encode()
+    judgment = judge(spec_of(BASE["spec"]), updates_of([*BASE["updates"][:2], raw]), [PREDICTIONS])
+    assert len(judgment.canonical_bytes()) < 100_000
+
+
 ANYTHING = st.recursive(
     st.none()
     | st.booleans()

@@ -1,11 +1,14 @@
 """Judging a run and putting its outcome on record (R-011, R-067, R-070, R-210 to R-214)."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from research_exchange import judgment
+from research_exchange.judgment import Judgment
 from research_exchange.server.exchange import Exchange
+from research_exchange.store import SessionEnd
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.conftest import Runner
 
@@ -124,6 +127,46 @@ def test_a_run_whose_other_session_goes_on_is_not_over(runner: Runner) -> None:
     first, _ = (runner.post(f"{runner.path}/sessions").json()["session"] for _ in range(2))
     runner.post(f"{runner.path}/sessions/{first}/end", {"exit_code": 1, "reason": "crashed"})
     assert runner.record()["recorded"] is None
+
+
+def test_a_session_that_a_killed_runner_left_open_does_not_keep_the_run_open(runner: Runner) -> None:
+    _, second = (runner.post(f"{runner.path}/sessions").json()["session"] for _ in range(2))
+    runner.post(f"{runner.path}/sessions/{second}/end", {"exit_code": 1, "reason": "crashed"})
+    assert runner.record()["recorded"]["outcome_reason"] == "incomplete_execution"
+
+
+def test_a_final_update_that_comes_while_the_end_is_judged_is_what_stands(runner: Runner, exchange: Exchange) -> None:
+    """Whoever saw the run before its final update must not record after it that there was none."""
+    session = runner.post(f"{runner.path}/sessions").json()["session"]
+    runner.update(scenarios.calibration())
+    runner.upload("observations.jsonl", scenarios.observations(150))
+    with exchange.store.writing() as writer:
+        writer.end_session(session, SessionEnd(exchange._clock(), 0, "the command ended"))
+    seen_before = exchange.view(runner.run)
+    runner.update(scenarios.final(150))
+    exchange.recording.settle(seen_before)
+    exchange.recording.record(seen_before)
+    record = runner.record()
+    assert record["recorded"]["recorded_verdict"] == "supported"
+    assert [outcome["cause"] for outcome in record["outcomes"]] == ["final update 2", "asked for"]
+
+
+def test_one_run_that_cannot_be_judged_does_not_keep_the_others_from_being_settled(
+    runner: Runner, other_runner: Runner, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with exchange.store.writing() as writer:
+        for run in (runner.run, other_runner.run):
+            writer.append_update(run, scenarios.encode(scenarios.final(150)), None, exchange._clock())
+    rounds = iter(["fails"])
+
+    def judge_badly_once(*arguments: Any, **options: Any) -> Judgment:
+        if next(rounds, None):
+            raise ZeroDivisionError
+        return judgment.judge(*arguments, **options)
+
+    monkeypatch.setattr("research_exchange.server.views.judge", judge_badly_once)
+    exchange.recording.settle_all()
+    assert [len(each.record()["outcomes"]) for each in (runner, other_runner)] == [0, 1]
 
 
 def test_a_second_session_may_still_finish_the_run(runner: Runner) -> None:

@@ -131,3 +131,8 @@ def test_an_update_belongs_to_the_session_that_is_open(runner: Runner) -> None:
 
 def test_an_unknown_update_is_not_found(runner: Runner) -> None:
     assert runner.get(f"{runner.path}/updates/1").status_code == 404
+
+
+@pytest.mark.parametrize("number", [0, -1, 2**63, 10**30])
+def test_a_number_that_no_update_can_have_is_refused(runner: Runner, number: int) -> None:
+    assert runner.get(f"{runner.path}/updates/{number}").status_code == 422
