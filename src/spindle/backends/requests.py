@@ -53,7 +53,12 @@ def _plan(
     return _Plan(prompt, rows)
 
 
-def _result(plan: _Plan, with_prompt_logprobs: bool) -> SampleResult:
+def _result(plan: _Plan, with_prompt_logprobs: bool) -> SampleResult | UserError:
+    if not all(math.isfinite(logprob) for row in plan.rows for logprob in row.logprobs):
+        return UserError(
+            "the logprobs of this request are not finite: the weights it samples from have diverged; "
+            "go back to an earlier checkpoint and lower the learning rate."
+        )
     logprobs: Array | None = plan.prompt.logprobs if with_prompt_logprobs else None
     return SampleResult(sequences=[row.sequence() for row in plan.rows], prompt_logprobs=logprobs)
 

@@ -30,6 +30,8 @@ from spindle.backends.optimizer import AdamW, check_config, check_params
 
 SAMPLING_ADAPTERS = 8
 """Saved adapters kept in memory for sampling."""
+MOST_RANK = 1024
+"""Rank of an adapter; a slip of the finger must not take the machine's memory."""
 
 
 class _Model:
@@ -183,7 +185,9 @@ class TorchBackend:
 
 
 def _check_lora(lora: LoraShape) -> None:
-    if lora.rank < 1:
-        raise UserError(f"rank must be at least 1, found {lora.rank}.")
+    if not 1 <= lora.rank <= MOST_RANK:
+        raise UserError(f"rank must be from 1 to {MOST_RANK}, found {lora.rank}.")
+    if lora.seed is not None and not 0 <= lora.seed < 1 << 63:
+        raise UserError(f"seed must be from 0 to {(1 << 63) - 1}, found {lora.seed}.")
     if not (lora.train_attn or lora.train_mlp or lora.train_unembed):
         raise UserError("train_attn, train_mlp and train_unembed are all false; set at least one to true.")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.numpy import load_file, save_file
 from scipy.stats import chisquare
 
 from spindle.backends import sampler
@@ -247,6 +248,24 @@ def test_a_request_that_cannot_be_answered_fails_alone(
     assert len(_first(before).tokens) == len(_first(after).tokens) == 12
     with pytest.raises(UserError, match=sentence):
         _only(failed)
+
+
+@pytest.mark.parametrize("params", [FREE, SamplingParams(3, temperature=0), SamplingParams(3, top_k=5, top_p=0.5)])
+def test_weights_that_diverged_fail_their_own_requests(
+    llama: TinyModel, tmp_path: Path, params: SamplingParams
+) -> None:
+    backend = llama.backend()
+    sound, diverged = _adapters(backend, llama, tmp_path, 2)
+    weights = load_file(diverged / "adapter_model.safetensors")
+    save_file(
+        {name: weight * np.float32(1e30) for name, weight in weights.items()}, diverged / "adapter_model.safetensors"
+    )
+    requests = [SampleRequest(llama.name, adapter, tiny.tokens(5), 2, params) for adapter in (sound, diverged, None)]
+    before, failed, after = backend.sample(requests)
+    with pytest.raises(UserError, match="have diverged"):
+        _only(failed)
+    for result in (before, after):
+        assert np.isfinite(_first(result).logprobs).all()
 
 
 def _only(result: SampleResult | UserError) -> SampleResult:
