@@ -14,6 +14,8 @@ with growing pauses for minutes; sending the same update or file twice is harmle
 nothing is recorded twice. httpx and the standard library are all it needs. Tokens are sent, never printed.
 """
 
+import atexit
+import functools
 import hashlib
 import json
 import logging
@@ -33,6 +35,8 @@ PATIENCE_SECONDS = 300.0
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
 REQUEST_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+KEPT_ALIVE_SECONDS = 3.0
+"""Shorter than a server keeps an idle connection (5 s), so that none is used while it closes."""
 
 Json = dict[str, Any]
 
@@ -101,9 +105,7 @@ class _Connection:
         started, pause = time.monotonic(), FIRST_PAUSE_SECONDS
         while True:
             try:
-                response = httpx.request(
-                    method, self.url + path, content=content, params=params, headers=headers, timeout=REQUEST_TIMEOUT
-                )
+                response = _http().request(method, self.url + path, content=content, params=params, headers=headers)
             except httpx.TransportError as error:
                 trouble = type(error).__name__
             else:
@@ -250,7 +252,7 @@ class Exchange:
     def answers(self) -> bool:
         """Whether it is up right now."""
         try:
-            return bool(httpx.get(f"{self.url}/health", timeout=5.0).json()["status"] == "ok")
+            return bool(_http().get(f"{self.url}/health", timeout=5.0).json()["status"] == "ok")
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
             return False
 
@@ -276,6 +278,26 @@ class Exchange:
     def posted(self, run_id: str, sequence: int) -> bytes:
         """The bytes of one update as they were posted."""
         return self._http.send("GET", f"/api/runs/{run_id}/updates/{sequence}").content
+
+
+@functools.cache
+def _http() -> httpx.Client:
+    """The connections of this process, made once: reading the certificates alone takes a quarter of a second.
+
+    What runs on this machine is reached directly, whatever proxy the environment names.
+    """
+    client = httpx.Client(
+        timeout=REQUEST_TIMEOUT,
+        limits=httpx.Limits(keepalive_expiry=KEPT_ALIVE_SECONDS),
+        mounts={f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")},
+    )
+    atexit.register(client.close)
+    return client
+
+
+if hasattr(os, "register_at_fork"):  # Windows has no forks.
+    # A child that shared its parent's connections would read the parent's answers.
+    os.register_at_fork(after_in_child=_http.cache_clear)
 
 
 def _encode(body: Mapping[str, Any]) -> bytes:

@@ -1,6 +1,9 @@
 """The script's side of reporting, against a real Exchange in a process of its own."""
 
 import json
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -127,6 +130,34 @@ def test_nobody_there_is_one_sentence_after_the_time_allowed() -> None:
     url = f"http://127.0.0.1:{free_port()}"
     with pytest.raises(ExchangeUnreachable, match=r"No Exchange answers at .*rx serve"):
         Exchange(url, patience=1.0).runs()
+
+
+REPORT_WITH_A_FORK = """
+import os, sys, time
+from research_exchange.client import Run
+run = Run.from_env()
+run.metric(step=0)
+child = os.fork()
+for step in range(1, 21):
+    run.metric(**{"child" if child == 0 else "step": step})
+if child == 0:
+    os._exit(0)
+sys.exit(os.waitpid(child, 0)[1])
+"""
+
+
+def test_a_forked_script_reports_beside_its_parent_and_no_proxy_stands_between(
+    served: ServedExchange, run: Run
+) -> None:
+    """Neither takes the other's answers, and the way to this machine is never through a proxy."""
+    variables = {"RX_URL": served.url, "RX_RUN_ID": run.id, "RX_RUN_TOKEN": run.token or ""}
+    proxy = f"http://127.0.0.1:{free_port()}"
+    environment = {**os.environ, **variables, "HTTP_PROXY": proxy, "ALL_PROXY": proxy, "NO_PROXY": ""}
+    subprocess.run([sys.executable, "-c", REPORT_WITH_A_FORK], env=environment, check=True, timeout=60)
+    metrics = run.record()["state"]["metrics"]
+    for name, first in (("step", 0), ("child", 1)):
+        assert [entry["value"] for entry in metrics[name]["history"]] == list(range(first, 21))
+    assert len(run.record()["updates"]) == 41
 
 
 def test_nothing_acknowledged_is_lost_when_the_exchange_is_killed_and_the_client_goes_on(tmp_path: Path) -> None:
