@@ -60,7 +60,7 @@ def main() -> None:
 
 def _complain(sentence: str) -> NoReturn:
     screen.print(f"[bold red]spindle:[/] {escape(sentence)}", soft_wrap=True)
-    raise SystemExit(1) from None
+    raise SystemExit(1)
 
 
 def _show_version(wanted: bool) -> None:

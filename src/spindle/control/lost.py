@@ -20,27 +20,26 @@ class Lost:
 
     def model(self, model_id: str) -> UserError | LostError:
         """Why a training run is not here."""
-        return self._explain(f"training run {model_id}", session_of(model_id), model_id)
+        return self._explain(f"training run {model_id}", session_of(model_id), model_id, "its session ended")
 
     def sampler(self, sampler_id: str) -> UserError | LostError:
         """Why a sampling session is not here."""
-        return self._explain(f"sampling session {sampler_id}", session_of(sampler_id), None)
+        reason = "its session ended, or it idled while many newer snapshots of its training run were made"
+        return self._explain(f"sampling session {sampler_id}", session_of(sampler_id), None, reason)
 
     def session(self, session_id: str) -> UserError | LostError:
         """Why a session is not here."""
-        return self._explain(f"session {session_id}", session_id, None)
+        return self._explain(f"session {session_id}", session_id, None, "it ended")
 
     def promise(self, request_id: str) -> UserError | LostError:
         """Why a promise is not here."""
         model_id = request_id.rpartition(":")[0]
-        return self._explain(f"request {request_id}", session_of(request_id), model_id)
+        reason = "its session ended, or its result was fetched a while ago"
+        return self._explain(f"request {request_id}", session_of(request_id), model_id, reason)
 
-    def _explain(self, what: str, session_id: str, model_id: str | None) -> UserError | LostError:
+    def _explain(self, what: str, session_id: str, model_id: str | None, reason: str) -> UserError | LostError:
         if self.sessions.was_here(session_id):
-            return UserError(
-                f"Spindle no longer holds {what}: its session ended, or the result was fetched a while ago; "
-                f"{self._advice(model_id)}."
-            )
+            return UserError(f"Spindle no longer holds {what}: {reason}; {self._advice(model_id)}.")
         since = self.started_at.strftime("%Y-%m-%d %H:%M:%S UTC")
         return LostError(
             f"Spindle was restarted (it runs since {since}) and {what} was lost from its memory; "

@@ -120,6 +120,11 @@ class Samplers:
             sampler = self._samplers.get(sampler_id)
             if sampler is None:
                 raise self.lost.sampler(sampler_id)
+            if sampler.model_path is not None and sampler.adapter is not None and not sampler.adapter.is_dir():
+                raise UserError(
+                    f"{sampler.model_path} expired or was overwritten after this sampling client was made; "
+                    "make a new one from a checkpoint that is there."
+                )
             sampler.last_used = self.clock()
             return self.engine.sample(
                 SampleRequest(

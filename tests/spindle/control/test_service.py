@@ -128,6 +128,18 @@ def test_a_named_snapshot_and_an_ephemeral_one_can_be_sampled(desk: Desk) -> Non
         assert not isinstance(desk.end(service.samplers.sample(sampler_id, 0, PROMPT)), Failure)
 
 
+def test_a_snapshot_overwritten_under_a_sampling_session_is_named(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    path = f"tinker://{model_id}/sampler_weights/a"
+    desk.end(service.training.save_for_sampler(model_id, 1, "a", SaveOptions()))
+    sampler = service.samplers.create(desk.session, 0, None, path)
+    desk.end(service.training.save_for_sampler(model_id, 2, "a", SaveOptions(overwrite=True)))
+    sentence = desk.failure(service.samplers.sample(sampler.sampler_id, 0, PROMPT))
+    assert sentence.startswith(f"{path} expired or was overwritten")
+    service.samplers.create(desk.session, 1, None, path)
+    assert not isinstance(desk.end(service.samplers.sample(f"{desk.session}:sample:1", 0, PROMPT)), Failure)
+
+
 def test_sampling_sessions_are_refused_with_a_reason(desk: Desk) -> None:
     model_id, samplers = desk.model(), desk.service.samplers
     with pytest.raises(NotFoundError, match=r"no base model 'other'; it serves base"):
@@ -216,7 +228,7 @@ def test_old_idle_ephemeral_snapshots_go_but_the_newest_stay(desk: Desk) -> None
     service.samplers.sample(f"{desk.session}:sample:1", 0, PROMPT)
     service.samplers.tidy()
     for number in (0, 2):
-        with pytest.raises(NotFoundError):
+        with pytest.raises(NotFoundError, match="many newer snapshots"):
             service.samplers.get(f"{desk.session}:sample:{number}")
     for number in (1, 3, KEEP_SNAPSHOTS + 2):
         assert service.samplers.get(f"{desk.session}:sample:{number}")
