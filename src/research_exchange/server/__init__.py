@@ -8,7 +8,14 @@ parses it. `research_exchange.web` adds the pages and puts the whole application
 from research_exchange.server.application import create_api
 from research_exchange.server.errors import ApiError
 from research_exchange.server.exchange import Exchange
-from research_exchange.server.process import DEFAULT_HOST, DEFAULT_PORT, CannotServe, default_data_folder, serve_app
+from research_exchange.server.process import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    CannotServe,
+    default_data_folder,
+    opening,
+    serve_app,
+)
 from research_exchange.server.views import RunView
 
 __all__ = [
@@ -20,5 +27,6 @@ __all__ = [
     "RunView",
     "create_api",
     "default_data_folder",
+    "opening",
     "serve_app",
 ]

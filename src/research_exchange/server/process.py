@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import uvicorn
+from alembic.util import CommandError
 from fastapi import FastAPI
+from sqlalchemy.exc import DatabaseError
 
 from research_exchange.server.access import write_private
 
@@ -28,6 +30,20 @@ def default_data_folder(environment: Mapping[str, str] = os.environ) -> Path:
         return Path(given)
     home = environment.get("XDG_DATA_HOME")
     return (Path(home) if home else Path.home() / ".local" / "share") / "research-exchange"
+
+
+@contextmanager
+def opening(data: Path) -> Iterator[None]:
+    """While a data folder is opened, says in one sentence why it cannot be.
+
+    Raises:
+        CannotServe: It cannot be made or written, or holds something else than this version's database.
+    """
+    try:
+        yield
+    except (OSError, DatabaseError, CommandError) as error:
+        why = error.strerror if isinstance(error, OSError) else getattr(error, "orig", error)
+        raise CannotServe(f"Cannot keep an Exchange in {data}: {why}. Choose another folder with --data.") from error
 
 
 def serve_app(app: FastAPI, data: Path, host: str, port: int) -> None:
@@ -96,9 +112,10 @@ def _bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
+    except (OSError, OverflowError) as error:
         listener.close()
+        why = error.strerror if isinstance(error, OSError) else "a port is a number up to 65535"
         raise CannotServe(
-            f"Cannot serve at {host}:{port}: {error.strerror}. Choose --host and --port; port 0 is any free one."
+            f"Cannot serve at {host}:{port}: {why}. Choose --host and --port; port 0 is any free one."
         ) from error
     return listener

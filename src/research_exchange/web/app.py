@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from research_exchange.server import DEFAULT_HOST, DEFAULT_PORT, create_api, serve_app
+from research_exchange.server import DEFAULT_HOST, DEFAULT_PORT, create_api, opening, serve_app
 from research_exchange.store import Clock, Identifiers, utc_now
 from research_exchange.web.pages import pages
 
@@ -19,5 +19,7 @@ def create_app(
 
 
 def serve(data: Path, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> None:
-    """Serve a data folder until SIGINT or SIGTERM; see `server.serve_app`."""
-    serve_app(create_app(data), data, host, port)
+    """Serve a data folder until SIGINT or SIGTERM; see `server.opening` and `server.serve_app`."""
+    with opening(data):
+        app = create_app(data)
+    serve_app(app, data, host, port)

@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +17,7 @@ import httpx
 import pytest
 
 from research_exchange.server import CannotServe, default_data_folder
+from research_exchange.store import Store
 from research_exchange.web import serve
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.serving import NewRun, Served, get, new_run, post, served, start
@@ -39,6 +41,42 @@ def test_a_port_that_is_taken_is_said_in_one_sentence(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         with pytest.raises(CannotServe, match=f"Cannot serve at 127.0.0.1:{port}: Address already in use"):
             serve(tmp_path, port=port)
+
+
+def test_a_port_that_is_none_is_said_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(CannotServe, match=r"Cannot serve at 127\.0\.0\.1:99999: a port is a number up to 65535"):
+        serve(tmp_path, port=99999)
+
+
+def _as_file(data: Path) -> None:
+    data.write_text("")
+
+
+def _with_another_database(data: Path) -> None:
+    data.mkdir()
+    (data / "exchange.sqlite3").write_text("This is no database, but some text that is long enough." * 10)
+
+
+def _of_a_later_version(data: Path) -> None:
+    Store.open(data).close()
+    with closing(sqlite3.connect(data / "exchange.sqlite3")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [
+        (_as_file, "File exists"),
+        (_with_another_database, "file is not a database"),
+        (_of_a_later_version, "Can't locate revision identified by '9999'"),
+    ],
+)
+def test_a_data_folder_that_cannot_be_used_is_said_in_one_sentence(
+    tmp_path: Path, spoil: Callable[[Path], None], why: str
+) -> None:
+    spoil(tmp_path / "data")
+    with pytest.raises(CannotServe, match=f"Cannot keep an Exchange in .*: {why}.*--data"):
+        serve(tmp_path / "data", port=0)
 
 
 def test_the_data_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
