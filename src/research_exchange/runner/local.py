@@ -106,7 +106,11 @@ class LocalRun:
             self.run.update(summary=f"The runner's file {name} was refused as evidence: {refusal}")
 
     def _log_bytes(self) -> bytes:
-        return self.log.read_bytes()[-LOG_BYTES:] if self.log.exists() else b""
+        if not self.log.exists():
+            return b""
+        with self.log.open("rb") as log:
+            log.seek(max(0, self.log.stat().st_size - LOG_BYTES))
+            return log.read(LOG_BYTES)
 
 
 class HealthWatch:
@@ -147,8 +151,13 @@ def _how_it_ended(exit_code: int) -> str:
 
 def _died(exit_code: int) -> str:
     if exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
+        return f"was ended by {_signal_name(-exit_code)}"
     return f"ended with exit code {exit_code}"
+
+
+def _signal_name(number: int) -> str:
+    """The real-time signals have no name."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def _minutes(seconds: float) -> str:

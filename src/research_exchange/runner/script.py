@@ -5,7 +5,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -20,14 +20,32 @@ class FolderTooLarge(Exception):
 
 
 def copy_folder(source: Path, target: Path) -> None:
-    """A fresh copy of a spec's folder, without hidden files (`.env`, `.git`) and caches."""
-    size = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
-    if size > LARGEST_FOLDER_BYTES:
-        raise FolderTooLarge(
-            f"{source} holds {size / 2**20:.0f} MiB, and a run gets a copy of at most "
-            f"{LARGEST_FOLDER_BYTES // 2**20} MiB; give the spec a folder of its own."
-        )
-    shutil.copytree(source, target, ignore=shutil.ignore_patterns(".*", "__pycache__"))
+    """A fresh copy of a spec's folder, without hidden files (`.env`, `.git`), caches, and links that lead nowhere."""
+    size = 0
+    for folder, folders, names in os.walk(source, followlinks=True):
+        left_out = _left_out(folder, [*folders, *names])
+        folders[:] = set(folders) - left_out
+        size += sum((Path(folder) / name).stat().st_size for name in set(names) - left_out)
+        if size > LARGEST_FOLDER_BYTES:
+            raise FolderTooLarge(
+                f"{source} holds more than the {LARGEST_FOLDER_BYTES // 2**20} MiB that a run gets a copy of; "
+                "give the spec a folder of its own."
+            )
+    shutil.copytree(source, target, ignore=_left_out)
+
+
+def _left_out(folder: str, names: Sequence[str]) -> set[str]:
+    """Of the entries of a folder."""
+    return {
+        name for name in names if name.startswith(".") or name == "__pycache__" or _leads_nowhere(Path(folder, name))
+    }
+
+
+def _leads_nowhere(path: Path) -> bool:
+    """A broken link, a link to a folder it stands in, or what is neither file nor folder, such as a pipe."""
+    if path.is_symlink() and path.is_dir():
+        return path.parent.resolve().is_relative_to(path.resolve())
+    return not (path.is_file() or path.is_dir())
 
 
 class Script:

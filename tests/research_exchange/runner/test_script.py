@@ -112,3 +112,25 @@ def test_the_revision_names_the_commit_and_says_when_files_differ(tmp_path: Path
     (tmp_path / "train.py").write_text("2\n")
     assert revision_of(tmp_path) == f"{clean}-dirty"
     assert "+2" in patch_of(tmp_path)
+
+
+def test_links_that_lead_nowhere_or_in_circles_are_left_out_and_others_are_followed(tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    (source / "deep").mkdir(parents=True)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows").write_text("1\n")
+    (source / "data").symlink_to(tmp_path / "data")
+    (source / "broken").symlink_to("nothing")
+    (source / "deep" / "circle").symlink_to(source)
+    os.mkfifo(source / "pipe")
+    copy_folder(source, tmp_path / "copy")
+    copied = {str(path.relative_to(tmp_path / "copy")) for path in (tmp_path / "copy").rglob("*")}
+    assert copied == {"data", "data/rows", "deep"}
+    assert not (tmp_path / "copy" / "data").is_symlink()
+
+
+def test_what_is_not_copied_does_not_make_a_folder_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(script_module, "LARGEST_FOLDER_BYTES", 10)
+    (tmp_path / "source" / ".venv").mkdir(parents=True)
+    (tmp_path / "source" / ".venv" / "large").write_bytes(bytes(11))
+    copy_folder(tmp_path / "source", tmp_path / "copy")
