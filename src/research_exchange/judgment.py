@@ -12,7 +12,7 @@ from research_exchange.completeness import Expectation, check_completeness
 from research_exchange.decision import Decision, decide_run
 from research_exchange.deviations import Deviations, fold_deviations
 from research_exchange.documents.evidence import EvidenceFile, EvidenceShelf
-from research_exchange.documents.fields import as_list, as_mapping
+from research_exchange.documents.fields import as_list, as_mapping, show
 from research_exchange.documents.gates import Flag, GateResult, GateStatus
 from research_exchange.documents.json import JsonValue, canonical
 from research_exchange.documents.observations import MAX_PROBLEMS
@@ -92,7 +92,8 @@ def judge(
         ended: Why the last session ended without a final update (R-067); None while one goes on.
     """
     state = fold(spec, updates)
-    files = PredictionFiles(EvidenceShelf([file for file in evidence if _is_in_time(file, state)]))
+    late = [file for file in evidence if state.final_update is not None and file.after >= state.final_update]
+    files = PredictionFiles(EvidenceShelf([file for file in evidence if file not in late]))
     deviations = fold_deviations(state)
     comparability = check_comparability(spec, state, files)
     decision = decide_run(spec, state, files.shelf) if spec.value.get("decision_rule") is not None else None
@@ -125,14 +126,10 @@ def judge(
             *comparability.flags,
             *_checkpoint_flags(spec, state),
             *_conflict_flags(gates),
+            *_late_flags(late),
             *outcome.flags,
         ),
     )
-
-
-def _is_in_time(file: EvidenceFile, state: RunState) -> bool:
-    """What a late update brings changes nothing recorded (R-070)."""
-    return file.update is None or state.final_update is None or file.update <= state.final_update
 
 
 def _label(spec: Spec, decision: Decision | None) -> str:
@@ -151,6 +148,12 @@ def _checkpoint_flags(spec: Spec, state: RunState) -> list[Flag]:
         )
         flags += [Flag(problem.rule, posted.update, str(problem)) for problem in islice(problems, MAX_PROBLEMS)]
     return flags
+
+
+def _late_flags(late: Sequence[EvidenceFile]) -> list[Flag]:
+    """What comes after the final update changes nothing recorded (R-070); a log has no other time to come."""
+    text = "came after the final update; it is kept and changes nothing."
+    return [Flag("R-070", file.update, f"The file {show(file.name)} {text}") for file in late if file.kind != "log"]
 
 
 def _conflict_flags(gates: Sequence[GateResult]) -> list[Flag]:

@@ -40,6 +40,8 @@ class EvidenceFile:
     """The update that introduced it; None for a file that was uploaded by itself."""
     content: Callable[[], bytes]
     """Reads the stored bytes; raises `EvidenceLost` where there are none."""
+    after: int = 0
+    """The newest update when it came, the one that introduced it left aside; 0 before the first."""
 
     def read(self) -> bytes:
         """The bytes, after their hash was taken again.

@@ -33,6 +33,7 @@ class Intake:
         self._blobs = blobs
         self._clock = clock
         self._run_id = run_id
+        self._updates = writer.count_updates(run_id)
         self._retained = [evidence_file(record, blobs) for record in writer.evidence(run_id)]
 
     def offer_inline(self, update: StoredUpdate) -> list[FileAnswer]:
@@ -51,7 +52,8 @@ class Intake:
         admission = admit(name, kind, content, declared_sha256=declared, existing=self._retained)
         if admission.status is AdmissionStatus.ACCEPTED:
             digest = self._blobs.put(content)
-            record = EvidenceRecord(name, admission.kind, digest, len(content), update, self._clock())
+            after = self._updates if update is None else 0
+            record = EvidenceRecord(name, admission.kind, digest, len(content), update, self._clock(), after)
             self._writer.add_evidence(self._run_id, record)
             self._retained.append(evidence_file(record, self._blobs))
         return FileAnswer(name, admission)

@@ -91,6 +91,7 @@ def evidence_file(record: EvidenceRecord, blobs: BlobStore) -> EvidenceFile:
         size=record.size,
         update=record.update,
         content=partial(blobs.read, record.sha256),
+        after=record.after if record.update is None else record.update - 1,
     )
 
 

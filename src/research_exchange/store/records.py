@@ -64,6 +64,8 @@ class EvidenceRecord:
     update: int | None
     """Sequence number of the update that carried it; None for an upload of its own."""
     received_at: datetime
+    after: int = 0
+    """Of an upload of its own: the sequence number of the newest update when it came, 0 before the first."""
 
 
 @dataclass(frozen=True)

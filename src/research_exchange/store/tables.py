@@ -109,6 +109,7 @@ evidence = Table(
     Column("size", Integer, nullable=False),
     Column("update_sequence", Integer),
     Column("received_at", Instant, nullable=False),
+    Column("after_update", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("run_id", "name"),
     ForeignKeyConstraint(["run_id", "update_sequence"], ["updates.run_id", "updates.sequence"]),
 )

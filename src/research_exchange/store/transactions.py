@@ -68,14 +68,19 @@ class Reader:
         row = self._connection.execute(select(tables.updates).where(key)).one_or_none()
         return None if row is None else StoredUpdate(row.sequence, row.received_at, row.raw, row.session_id)
 
+    def count_updates(self, run_id: str) -> int:
+        return self._last(tables.updates.c.sequence, run_id)
+
     def last_update(self, run_id: str) -> StoredUpdate | None:
-        return self.update(run_id, self._last(tables.updates.c.sequence, run_id))
+        return self.update(run_id, self.count_updates(run_id))
 
     def evidence(self, run_id: str) -> list[EvidenceRecord]:
         """In the order in which they were accepted."""
         query = select(tables.evidence).where(tables.evidence.c.run_id == run_id).order_by(tables.evidence.c.position)
         return [
-            EvidenceRecord(row.name, row.kind, row.sha256, row.size, row.update_sequence, row.received_at)
+            EvidenceRecord(
+                row.name, row.kind, row.sha256, row.size, row.update_sequence, row.received_at, row.after_update
+            )
             for row in self._connection.execute(query)
         ]
 
@@ -152,7 +157,7 @@ class Writer(Reader):
 
     def append_update(self, run_id: str, raw: bytes, session_id: str | None, at: datetime) -> StoredUpdate:
         """Store one posted update under the run's next number (R-007)."""
-        sequence = self._last(tables.updates.c.sequence, run_id) + 1
+        sequence = self.count_updates(run_id) + 1
         self._add(
             tables.updates,
             run_id=run_id,
@@ -176,6 +181,7 @@ class Writer(Reader):
             size=file.size,
             update_sequence=file.update,
             received_at=file.received_at,
+            after_update=file.after,
         )
 
     def add_refusal(self, run_id: str, name: str, problems: Sequence[str], update: int | None, at: datetime) -> None:

@@ -36,7 +36,7 @@ def updates_of(bodies: Sequence[Any]) -> list[StoredUpdate]:
 
 def file_of(name: str, kind: str, content: bytes | str, update: int | None = None) -> EvidenceFile:
     raw = content.encode() if isinstance(content, str) else content
-    return EvidenceFile(name, kind, sha256(raw).hexdigest(), len(raw), update, lambda: raw)
+    return EvidenceFile(name, kind, sha256(raw).hexdigest(), len(raw), update, lambda: raw, after=(update or 1) - 1)
 
 
 def judge_bundle(bundle: Mapping[str, Any], **options: Any) -> Judgment:

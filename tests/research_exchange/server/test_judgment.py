@@ -89,6 +89,20 @@ def test_an_update_after_the_final_one_changes_nothing_recorded(runner: Runner) 
     assert len(record["updates"]) == 3
 
 
+def test_a_file_that_is_uploaded_after_the_final_update_changes_nothing_recorded(runner: Runner) -> None:
+    """R-070: not even when the runner asks for a judgment, and whatever the final update said of the file."""
+    runner.update(scenarios.calibration())
+    runner.update(scenarios.final(150))
+    before = runner.record()["recorded"]
+    assert before["recorded_verdict"] == "inconclusive"
+    assert runner.upload("observations.jsonl", scenarios.observations(150)).status_code == 201
+    assert runner.upload("log-1.txt", b"The end.\n", kind="log").status_code == 201
+    after = runner.post(f"{runner.path}/judgment").json()
+    [remark] = [flag["text"] for flag in after.pop("flags") if flag["rule"] == "R-070"]
+    assert remark == 'The file "observations.jsonl" came after the final update; it is kept and changes nothing.'
+    assert after == {key: value for key, value in before.items() if key != "flags"}
+
+
 def test_sending_the_final_update_again_records_once(runner: Runner) -> None:
     runner.finish(150)
     again = runner.update(scenarios.final(150))
