@@ -39,6 +39,15 @@ def test_a_supported_run(browser: Browser, server: Served) -> None:
     assert browser.complaints() == []
 
 
+def test_a_verdict_that_was_not_recomputed_says_so_beside_itself(browser: Browser, server: Served) -> None:
+    """R-212, R-215"""
+    reporter = Reporter(server, scenarios.spec(decision_rule=None))
+    reporter.train()
+    reporter.finish(150)
+    browser.open(reporter.page)
+    assert "How far it was checked: reported; not recomputed." in browser.text(".outcome.supported")
+
+
 def test_an_interval_that_reaches_over_the_margin_is_drawn_so(browser: Browser, server: Served) -> None:
     reporter = Reporter(server)
     reporter.train()
