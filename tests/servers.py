@@ -57,6 +57,8 @@ class SpindleServer:
     exports: dict[str, str] = field(default_factory=dict)
     """What the server printed to be exported."""
     process: "subprocess.Popen[str] | None" = None
+    status: int | None = None
+    """How the last process ended."""
 
     @property
     def url(self) -> str:
@@ -107,8 +109,6 @@ class SpindleServer:
         self.process.wait(30)
         self.process.stdout.close()
         self.status, self.process = self.process.returncode, None
-
-    status: int | None = None
 
     def client_environment(self) -> Mapping[str, str]:
         """The environment of a script that uses this server."""

@@ -1,5 +1,6 @@
 """What travels, seen without the SDK: errors, retries, polling, sizes."""
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -59,6 +60,20 @@ def test_a_body_that_cannot_be_read_is_a_400_with_a_length_and_a_sentence(http: 
     assert reply.status_code == 400
     assert int(reply.headers["content-length"]) > 20
     assert reply.json()["detail"].endswith(".")
+
+
+def test_neither_a_client_that_goes_away_nor_a_twisted_body_is_a_failure_of_the_server(
+    http: httpx.Client, server: SpindleServer
+) -> None:
+    """Its log, which must be free of tracebacks, is looked at when it stops."""
+    head = (
+        f"POST /api/v1/optim_step HTTP/1.1\r\nHost: here\r\nX-API-Key: {server.key}\r\nContent-Length: 1000\r\n\r\n{{"
+    )
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head.encode())
+    reply = http.post("/optim_step", content=b"[" * 100_000)
+    assert reply.status_code == 400
+    assert "is not JSON" in reply.json()["detail"]
 
 
 def test_a_gradient_body_that_cannot_be_read_is_a_400(http: httpx.Client) -> None:

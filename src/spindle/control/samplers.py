@@ -20,8 +20,11 @@ from spindle.control.sessions import Sessions
 from spindle.engine import Engine
 
 KEEP_SNAPSHOTS = 32
-IDLE_SNAPSHOT = 3600.0
-"""An ephemeral snapshot goes when it was idle for this many seconds and its run has `KEEP_SNAPSHOTS` newer ones."""
+IDLE_SNAPSHOT = 900.0
+"""An ephemeral snapshot goes when it was idle for this many seconds and its run has `KEEP_SNAPSHOTS` newer ones.
+
+At 43 MiB each (rank 32 on the default model) an hour of six-second steps would otherwise fill 26 GB.
+"""
 
 
 @dataclass

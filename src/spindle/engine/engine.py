@@ -212,11 +212,11 @@ class Engine:
     def _settle(self, futures: Sequence[Future[Any]], compute: Callable[[], Sequence[Any]]) -> None:
         """Give each future its value of `compute()`; a `UserError` among them, or a failure of all, is an exception."""
         try:
-            values = compute()
+            settled = list(zip(futures, compute(), strict=True))
         except Exception as error:
             _fail_all(futures, error)
             return
-        for future, value in zip(futures, values, strict=True):
+        for future, value in settled:
             if isinstance(value, UserError):
                 _fail(future, value)
             else:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import JSONResponse
+from starlette.requests import ClientDisconnect
 
 from spindle.backends.contract import UserError
 from spindle.control import Service
@@ -49,6 +50,7 @@ def create_app(service: Service, key: str) -> FastAPI:
     app.add_exception_handler(NotFoundError, _answer(404))
     app.add_exception_handler(GoneError, _answer(410))
     app.add_exception_handler(Rejected, _rejected)
+    app.add_exception_handler(ClientDisconnect, _answer(400))  # nobody reads it, and it is no failure of ours
     app.add_exception_handler(Exception, _failed)
     return app
 

@@ -42,7 +42,7 @@ async def read_object(request: Request) -> dict[str, Any]:
     """The body as a JSON object."""
     try:
         value = json.loads(await read_body(request))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise Rejected(400, f"The body is not JSON ({error}).") from error
     if not isinstance(value, dict):
         raise Rejected(400, f"The body is a JSON {type(value).__name__}; expected an object.")

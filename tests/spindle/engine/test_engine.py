@@ -114,6 +114,14 @@ def test_a_bad_request_and_a_crash_fail_their_own_promise_only(bench: Bench) -> 
     assert good.result().metrics == {"loss:sum": 0.0}
 
 
+def test_a_backend_that_forgets_a_result_fails_the_promise_and_the_engine_goes_on(bench: Bench) -> None:
+    bench.open("m")
+    forgotten = bench.engine.submit("m", 1, gradient("m", "forgotten"))
+    with pytest.raises(ValueError, match="shorter"):
+        forgotten.result(5)
+    bench.engine.submit("m", 2, gradient("m")).result(5)
+
+
 def test_an_id_that_ran_is_not_run_again(bench: Bench) -> None:
     bench.open("m")
     settle(bench.engine.submit("m", 1, step("m")))
