@@ -10,6 +10,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 from rich.text import Text
 
+from research_exchange.documents.fields import as_mapping, is_number
+
 Json = Mapping[str, Any]
 
 VERDICT_STYLES = {"supported": "bold green", "refuted": "bold red", "inconclusive": "bold yellow"}
@@ -90,13 +92,14 @@ class BarView:
 def _remarks(update: Json) -> list[str]:
     """What an update says besides its step: its summary, and the scores of arms that are finished."""
     remarks = [update["summary"]] if isinstance(update.get("summary"), str) else []
-    for arm, metrics in (update.get("metrics") or {}).get("arms", {}).items():
-        remarks += [f"{arm}: {name} {value:.3f}" for name, value in metrics.items()]
+    for arm, metrics in as_mapping(as_mapping(update.get("metrics")).get("arms")).items():
+        remarks += [f"{arm}: {name} {value:.3f}" for name, value in as_mapping(metrics).items() if is_number(value)]
     return remarks
 
 
 def _step(update: Json) -> Json | None:
-    metrics = update.get("metrics") or {}
+    """The numbers of a step; what a script posts in the place of a number is not shown."""
+    metrics = {name: value for name, value in as_mapping(update.get("metrics")).items() if is_number(value)}
     return metrics if {"step", "steps"} <= metrics.keys() else None
 
 
