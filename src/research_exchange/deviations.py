@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from research_exchange.documents.fields import as_mapping, is_text, show
+from research_exchange.documents.fields import as_list, as_mapping, is_text, show
 from research_exchange.documents.gates import Flag
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import Posted, RunState
@@ -13,7 +13,7 @@ __all__ = ["FIELDS", "Deviation", "Deviations", "Recording", "fold_deviations"]
 
 FIELDS = ("model", "objective", "effective_batch", "steps", "dataset", "evaluator", "endpoint")
 CHANGES_HYPOTHESIS = frozenset({"objective", "endpoint"})
-"""A run that changes one of these tests another hypothesis, whatever the runner says (R-078)."""
+"""A run that changes one of these, however it spells them, tests another hypothesis, whatever it says (R-078)."""
 
 
 class Recording(StrEnum):
@@ -56,7 +56,7 @@ def fold_deviations(state: RunState) -> Deviations:
     for posted in state.posted.get("deviations", ()):
         folding.add(posted)
     items = folding.items()
-    changed = any(deviation.field in CHANGES_HYPOTHESIS for deviation in items)
+    changed = any(deviation.field.strip().lower() in CHANGES_HYPOTHESIS for deviation in items)
     said = [posted.value for posted in state.posted.get("original_hypothesis_tested", ())]
     instead = _latest_text(state.posted.get("tested_instead", ()))
     return Deviations(
@@ -75,11 +75,14 @@ class _Folding:
         self.flags: list[Flag] = []
 
     def add(self, posted: Posted) -> None:
+        entries = as_list(posted.value)
         if not isinstance(posted.value, list):
             self._flag("R-075", posted.update, f"states deviations as {show(posted.value)}; they are a list.")
-            return
+            if not as_mapping(posted.value):
+                return
+            entries = [posted.value]
         self._latest = set()
-        for entry in posted.value:
+        for entry in entries:
             self._add_one(as_mapping(entry), posted.update)
 
     def items(self) -> tuple[Deviation, ...]:

@@ -163,6 +163,18 @@ def test_a_calibration_in_time_may_be_repeated_or_come_after_the_untrained_arm(o
     assert judged([PREDICTIONS], patched(BASE, again)).recorded_verdict == "supported"
 
 
+OBJECTIVE = {"field": "objective", "original": "GRPO", "effective": "REINFORCE", "reason": "It was easier."}
+
+
+@pytest.mark.parametrize("deviations", [OBJECTIVE, [{**OBJECTIVE, "field": "Objective "}]], ids=["no list", "spelling"])
+def test_another_objective_that_is_stated_awkwardly(deviations: Any) -> None:
+    """R-078: read as what it says, and flagged."""
+    bundle = patched(BASE, [{"op": "replace", "path": "/updates/0/deviations", "value": deviations}])
+    judgment = judged([PREDICTIONS], bundle)
+    assert (judgment.basis, judgment.withheld) == ("changed_experiment", True)
+    assert "R-075" in {flag.rule for flag in judgment.flags}
+
+
 MANY = 20_000
 
 
