@@ -68,11 +68,12 @@ class Sampler:
         self._adapters: list[Adapter | None] = []
         self._reserved: list[int] = []
         self._cache = DecodeCache(base.device)
+        self._room = CACHE_BYTES // base.cache_bytes_per_token
 
     @torch.inference_mode()
     def run(self, prompts: Sequence[Prompt]) -> None:
         """Complete every row of every prompt, in place."""
-        waiting = deque(_in_pieces(prompts))
+        waiting = deque(_in_pieces(prompts, self._room))
         while waiting or self._live:
             admitted = self._admit(waiting)
             for batch in _prefill_batches(admitted):
@@ -85,11 +86,10 @@ class Sampler:
         admitted: list[Prompt] = []
         rows = len(self._live)
         tokens = sum(self._reserved)
-        room = CACHE_BYTES // self._base.cache_bytes_per_token
         while waiting:
             new_rows = waiting[0].rows
             new_tokens = sum(_most_tokens(waiting[0], row) for row in new_rows)
-            full = rows + len(new_rows) > ROWS_AT_ONCE or tokens + new_tokens > room
+            full = rows + len(new_rows) > ROWS_AT_ONCE or tokens + new_tokens > self._room
             if full and (self._live or admitted):
                 break
             rows += len(new_rows)
@@ -167,17 +167,19 @@ def _most_tokens(prompt: Prompt, row: Row) -> int:
     return len(prompt.tokens) + row.limit
 
 
-def _in_pieces(prompts: Sequence[Prompt]) -> list[Prompt]:
-    """Prompts by adapter and length, those with more rows than fit at once cut into several."""
+def _in_pieces(prompts: Sequence[Prompt], room: int) -> list[Prompt]:
+    """Prompts by adapter and length, those with more rows than fit into `room` tokens at once cut into several."""
     order: dict[Adapter | None, int] = {}
     pieces = []
     for prompt in prompts:
         order.setdefault(prompt.adapter, len(order))
         pieces.append(prompt)
-        for start in range(ROWS_AT_ONCE, len(prompt.rows), ROWS_AT_ONCE):
-            rows = prompt.rows[start : start + ROWS_AT_ONCE]
+        longest = max((_most_tokens(prompt, row) for row in prompt.rows), default=1)
+        size = min(ROWS_AT_ONCE, max(1, room // longest))
+        for start in range(size, len(prompt.rows), size):
+            rows = prompt.rows[start : start + size]
             pieces.append(Prompt(prompt.tokens, prompt.adapter, rows, wants_logprobs=False))
-        prompt.rows = prompt.rows[:ROWS_AT_ONCE]
+        prompt.rows = prompt.rows[:size]
     return sorted(pieces, key=lambda piece: (order[piece.adapter], len(piece.tokens)))
 
 

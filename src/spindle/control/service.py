@@ -7,7 +7,7 @@ from pathlib import Path
 
 from spindle.backends.contract import Backend, BaseModel
 from spindle.control.catalogue import Catalogue, utc_now
-from spindle.control.lost import Lost
+from spindle.control.lost import Lost, session_of
 from spindle.control.promises import Failure, Promise, PromiseBook, failed
 from spindle.control.results import Result
 from spindle.control.samplers import Samplers
@@ -42,6 +42,7 @@ class Service:
 
     async def outcome(self, request_id: str, timeout: float) -> Result | Failure | None:
         """How a promise ended, waited for at most `timeout` seconds; an unknown one has failed."""
+        self.sessions.seen(session_of(request_id))
         promise = self.promises.get(request_id)
         if promise is None:
             promise = Promise(request_id, "", failed(self.lost.promise(request_id)))

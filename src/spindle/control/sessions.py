@@ -44,6 +44,11 @@ class Sessions:
         session.last_seen = self.clock()
         return session
 
+    def seen(self, session_id: str) -> None:
+        """A sign of life by another request than the heartbeat; sessions that are not live stay so."""
+        if (session := self._live.get(session_id)) is not None:
+            session.last_seen = self.clock()
+
     def end(self, session_id: str) -> bool:
         """Whether there was something to end."""
         if self._live.pop(session_id, None) is None:

@@ -70,6 +70,7 @@ def test_a_client_finds_the_tokenizer_of_a_local_directory(directory: Path, tmp_
         ),
         ({"vocab_size": None}, r"must state vocab_size as a positive number, found None"),
         ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding-window attention"),
+        ({"use_sliding_window": True}, "sliding-window attention"),
     ],
 )
 def test_a_directory_that_cannot_be_served(directory: Path, tmp_path: Path, config: object, sentence: str) -> None:

@@ -122,6 +122,25 @@ def test_rows_join_and_leave_without_a_trace(llama: TinyModel, monkeypatch: pyte
             np.testing.assert_allclose(a.logprobs, b.logprobs, atol=1e-5)
 
 
+def test_samples_that_could_outgrow_the_cache_take_turns(llama: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 6 samples may take 24 tokens of a cache with room for 50: two at a time."""
+    backend = llama.backend()
+    request = SampleRequest(llama.name, None, tiny.tokens(4, seed=1), 6, SamplingParams(20, seed=3, stop_tokens=()))
+    expected = _only(backend.sample([request])[0])
+    monkeypatch.setattr(sampler, "CACHE_BYTES", 50 * backend._base(llama.name).cache_bytes_per_token)
+    together: list[int] = []
+    step = sampler.Sampler._step
+
+    def counted(self: sampler.Sampler) -> None:
+        together.append(len(self._live))
+        step(self)
+
+    monkeypatch.setattr(sampler.Sampler, "_step", counted)
+    for a, b in zip(expected.sequences, _only(backend.sample([request])[0]).sequences, strict=True):
+        np.testing.assert_array_equal(a.tokens, b.tokens)
+    assert max(together) == 2
+
+
 def test_a_prompt_is_computed_once_for_all_its_samples(llama: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = llama.backend()
     seen: list[list[int]] = []

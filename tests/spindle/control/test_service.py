@@ -185,6 +185,16 @@ def test_a_silent_session_expires_and_heartbeats_keep_it(desk: Desk) -> None:
         desk.service.training.info(model_id)
 
 
+def test_a_session_that_asks_for_results_is_alive(desk: Desk) -> None:
+    """A client whose heartbeats are held up, but which polls."""
+    model_id = desk.model()
+    desk.skew += EXPIRY - 1
+    desk.end(desk.service.training.optim_step(model_id, 1, AdamParams()))
+    desk.skew += 2
+    desk.service.tidy()
+    assert desk.service.training.info(model_id)
+
+
 def test_what_an_earlier_process_promised_fails_at_once_and_says_how_to_go_on(tmp_path: Path) -> None:
     before = Desk(tmp_path)
     model_id = before.model()

@@ -28,7 +28,7 @@ def inspect(name: str, path: Path) -> BaseModel:
     """Read a model directory's configuration. Raises `ModelError` if Spindle cannot serve it."""
     config = _read_config(name, path)
     architecture = _architecture(name, path, config)
-    if "sliding_attention" in (config.get("layer_types") or ()):
+    if "sliding_attention" in (config.get("layer_types") or ()) or config.get("use_sliding_window"):
         raise ModelError(
             f"Model {name!r} in {path} uses sliding-window attention, which Spindle does not compute; "
             "serve a model whose layers all attend to the full context."
