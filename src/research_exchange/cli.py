@@ -10,6 +10,7 @@ import signal
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -86,10 +87,12 @@ def run(
 
     folder = _folder(data)
     spec_file = SpecFile.read(spec)
-    with exchange_service(folder, exchange) as service, training_service(folder) as training:
-        judgment = _execute(spec_file, _connect(service.url, folder), training, folder, as_json)
+    say = partial(typer.echo, err=as_json)
+    with exchange_service(folder, exchange, say=say) as service:
+        with training_service(folder, say=say) as training:
+            judgment = _execute(spec_file, _connect(service.url, folder), training, folder, as_json)
         if service.child is not None and not as_json:
-            _keep_serving(service.url)
+            _keep_serving(service.url, data)
     raise typer.Exit(_exit_code(judgment))
 
 
@@ -222,7 +225,7 @@ def _execute(
     return judgment
 
 
-def _keep_serving(url: str) -> None:
+def _keep_serving(url: str, data: Path | None) -> None:
     """With somebody at the terminal, leave the page open until they have seen it."""
     if sys.stdin.isatty():
         typer.echo(f"The Exchange keeps serving {url}; press Ctrl-C to stop it.")
@@ -230,7 +233,7 @@ def _keep_serving(url: str) -> None:
             signal.pause()
         except KeyboardInterrupt:
             typer.echo("")
-    typer.echo("The page opens again with `rx serve`.")
+    typer.echo(f"The page opens again with `rx serve{f' --data {data}' if data else ''}`.")
 
 
 def _exit_code(judgment: Mapping[str, Any]) -> int:

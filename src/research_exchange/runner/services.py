@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -111,11 +111,21 @@ class Child:
                     self._ready.set()
 
 
+def _nothing(line: str) -> None:
+    """To nobody."""
+
+
 @contextmanager
 def exchange_service(
-    data: Path, url: str | None = None, environment: Mapping[str, str] = os.environ
+    data: Path,
+    url: str | None = None,
+    environment: Mapping[str, str] = os.environ,
+    *,
+    say: Callable[[str], None] = _nothing,
 ) -> Iterator[Service]:
     """The Exchange at `url`, else at RX_URL, else the one that serves `data`; one started here when there is none.
+
+    `say` is told what is started, since that takes seconds.
 
     Raises:
         ServiceError: an Exchange that was named does not answer, or none can be started.
@@ -131,13 +141,16 @@ def exchange_service(
         yield Service(running)
         return
     command = [sys.executable, "-m", "research_exchange.cli", "serve", "--data", str(data), "--port", str(_port())]
-    with _started(command, announces=["RX_URL"], log=data / "logs" / "exchange.log") as child:
-        child.wait_until_ready(EXCHANGE_START_SECONDS)
+    say("Starting the Exchange.")
+    log = data / "logs" / "exchange.log"
+    with _started(command, announces=["RX_URL"], log=log, seconds=EXCHANGE_START_SECONDS) as child:
         yield Service(child.exported["RX_URL"], child=child)
 
 
 @contextmanager
-def training_service(data: Path, environment: Mapping[str, str] = os.environ) -> Iterator[Service]:
+def training_service(
+    data: Path, environment: Mapping[str, str] = os.environ, *, say: Callable[[str], None] = _nothing
+) -> Iterator[Service]:
     """The training service at TINKER_BASE_URL; without one, a Spindle started here.
 
     Raises:
@@ -156,8 +169,9 @@ def training_service(data: Path, environment: Mapping[str, str] = os.environ) ->
             "Spindle is not installed: pip install 'research-exchange[spindle]', or set TINKER_BASE_URL."
         )
     command = [sys.executable, "-m", "spindle.cli", "serve", "--port", "0"]
-    with _started(command, announces=TRAINING_VARIABLES, log=data / "logs" / "spindle.log") as child:
-        child.wait_until_ready(TRAINING_START_SECONDS)
+    say("Starting Spindle, the training service.")
+    log = data / "logs" / "spindle.log"
+    with _started(command, announces=TRAINING_VARIABLES, log=log, seconds=TRAINING_START_SECONDS) as child:
         variables = {name: child.exported[name] for name in TRAINING_VARIABLES}
         yield Service(variables["TINKER_BASE_URL"], variables, child)
 
@@ -171,9 +185,10 @@ def training_answers(url: str, *, timeout: float = 5.0) -> bool:
 
 
 @contextmanager
-def _started(command: Sequence[str], *, announces: Sequence[str], log: Path) -> Iterator[Child]:
+def _started(command: Sequence[str], *, announces: Sequence[str], log: Path, seconds: float) -> Iterator[Child]:
     child = Child(command, announces=announces, log=log)
     try:
+        child.wait_until_ready(seconds)
         yield child
     finally:
         child.stop()

@@ -177,6 +177,7 @@ def test_nothing_acknowledged_is_lost_when_the_exchange_is_killed_and_the_client
         script.start()
         for count in (10, 30):
             while len(acknowledged) < count:
+                assert script.is_alive(), "the client gave up"
                 time.sleep(0.01)
             served.kill()
             time.sleep(1)
