@@ -24,9 +24,10 @@ demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exc
 	@$(BIN)/spindle models pull smollm2-135m-instruct
 	@$(BIN)/rx run experiments/arithmetic/spec.json
 
+# Idle OpenMP threads sleep instead of spinning: the tests start servers that share the cores.
 test: $(INSTALLED) browser  ## every test, with coverage
 	@$(BIN)/spindle models pull smollm2-135m-instruct
-	@$(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
 
 lint: $(INSTALLED)  ## ruff, mypy --strict, who may import whom
 	@$(BIN)/ruff check .

