@@ -4,16 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from research_exchange.documents.decision_rule import DecisionRule
-from research_exchange.documents.evaluation import Evaluation, Evaluator
+from research_exchange.documents.evaluation import SCORE_TOLERANCE, Evaluation, Evaluator
 from research_exchange.documents.fields import show, show_names
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.observations import MAX_PROBLEMS, Observation
 from research_exchange.statistics import mean
 
-__all__ = ["SCORE_TOLERANCE", "Findings", "Grid", "check_grid"]
-
-SCORE_TOLERANCE = 1e-9
-"""Absolute difference allowed between a reported score and the mean of its rows (R-147)."""
+__all__ = ["Findings", "Grid", "check_grid"]
 
 _INFER_NOTHING = "Report every value once; nothing is inferred, dropped or clipped."
 

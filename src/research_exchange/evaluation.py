@@ -1,17 +1,26 @@
 """Evaluator comparability: every compared arm was scored by one and the same frozen evaluator (contract §11)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from research_exchange.documents.decision_rule import parse_decision_rule
-from research_exchange.documents.evaluation import Comparison, Evaluation, Score, evaluator_id, parse_evaluation
+from research_exchange.documents.evaluation import (
+    SCORE_TOLERANCE,
+    Comparison,
+    Evaluation,
+    Score,
+    evaluator_id,
+    parse_evaluation,
+)
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
-from research_exchange.documents.fields import show, show_names
+from research_exchange.documents.fields import is_number, show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
+from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import BASE_ARM, Spec
 from research_exchange.predictions import PredictionFiles
+from research_exchange.statistics import mean
 
 __all__ = ["Comparability", "check_comparability", "evaluator_id"]
 
@@ -171,9 +180,10 @@ def _check_predictions(score: Score, evaluation: Evaluation, files: PredictionFi
         found = f"line {predictions.bad_line} is not a row"
         action = "Write one JSON object with item_id, arm, prediction and reference per line."
         return _PredictionCheck(gaps=(Problem("R-16B", path, "JSON Lines of predictions", found, action),))
-    items = predictions.items_of(score.arm, score.metric, score.evaluator)
+    rows = predictions.of(score.arm, score.metric, score.evaluator, score.seed)
+    items = frozenset(str(row["item_id"]) for row in rows)
     expected_items = evaluation.evaluators[score.evaluator].items
-    if not items:
+    if not rows:
         expected = f"rows of {show(score.arm)}, {show(score.metric)} under this score's evaluator"
         action = "Score again with the evaluator that is claimed; rows are never relabelled."
         return _PredictionCheck(false=(Problem("R-134", path, expected, "none", action),))
@@ -181,7 +191,18 @@ def _check_predictions(score: Score, evaluation: Evaluation, files: PredictionFi
         expected = f"a row for each of the evaluator's {len(expected_items)} items"
         action = "Keep invalid outputs as rows; a failed item scores 0."
         return _PredictionCheck(gaps=(Problem("R-134", path, expected, f"{len(items)} other or fewer items", action),))
-    return _PredictionCheck()
+    return _check_values(score, [row["value"] for row in rows if "value" in row], path)
+
+
+def _check_values(score: Score, values: Sequence[JsonValue], path: str) -> _PredictionCheck:
+    """Prediction rows that carry a grade bear the score out (R-147)."""
+    numbers = [value for value in values if is_number(value)]
+    if not values or (len(numbers) == len(values) and abs(mean(numbers) - score.value) <= SCORE_TOLERANCE):
+        return _PredictionCheck()
+    expected = f"grades with the mean {score.value!r}, which is the score"
+    found = f"the mean {mean(numbers)!r}" if len(numbers) == len(values) else "values that are no numbers"
+    action = "Report the mean of the grades as they are."
+    return _PredictionCheck(false=(Problem("R-147", path, expected, found, action),))
 
 
 def _late_evaluators(state: RunState) -> tuple[Flag, ...]:

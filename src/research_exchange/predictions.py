@@ -18,13 +18,14 @@ class Predictions:
     bad_line: int | None = None
     """Counted from 1; None where every line is a row."""
 
-    def items_of(self, arm: str, metric: str, evaluator: str) -> frozenset[str]:
-        """The items an arm was scored on; rows under another evaluator do not count."""
-        return frozenset(
-            str(row["item_id"])
+    def of(self, arm: str, metric: str, evaluator: str, seed: int | None) -> list[Mapping[str, JsonValue]]:
+        """The rows behind one score; those under another evaluator or of another seed do not count."""
+        wanted = (arm, metric, evaluator)
+        return [
+            row
             for row in self.rows
-            if (row["arm"], row.get("metric"), row.get("evaluator_id")) == (arm, metric, evaluator)
-        )
+            if (row["arm"], row.get("metric"), row.get("evaluator_id")) == wanted and row.get("seed", seed) == seed
+        ]
 
 
 def read_predictions(content: bytes) -> Predictions:

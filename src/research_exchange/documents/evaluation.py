@@ -9,8 +9,19 @@ from research_exchange.documents.fields import as_list, as_mapping, is_number, i
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import JsonValue, canonical
 
-__all__ = ["Comparison", "Evaluation", "Evaluator", "Manifest", "Score", "evaluator_id", "parse_evaluation"]
+__all__ = [
+    "SCORE_TOLERANCE",
+    "Comparison",
+    "Evaluation",
+    "Evaluator",
+    "Manifest",
+    "Score",
+    "evaluator_id",
+    "parse_evaluation",
+]
 
+SCORE_TOLERANCE = 1e-9
+"""Absolute difference allowed between a reported score and the mean of its rows (R-147)."""
 MAX_EVALUATORS, MAX_SCORES, MAX_COMPARISONS = 100, 10_000, 1_000
 """Of one report: far more than a run has, few enough that a sentence for each thing wrong stays affordable."""
 

@@ -59,6 +59,25 @@ def assert_withheld(judgment: Judgment, rule: str) -> None:
     assert rule in rules
 
 
+def graded(values: dict[str, Any]) -> EvidenceFile:
+    """The predictions with a grade per row: the arm's own, the same for all its items."""
+    rows = [json.loads(line) for line in BASE["evidence"][0]["content"].splitlines()]
+    lines = [json.dumps({**row, "value": values[row["arm"]]}) + "\n" for row in rows]
+    return file_of("predictions.jsonl", "predictions", "".join(lines))
+
+
+def test_grades_in_the_predictions_that_bear_the_scores_out_change_nothing() -> None:
+    judgment = judged([OBSERVATIONS, graded({"trained": 0.75, "untrained": 0.25})])
+    assert judgment.recorded_verdict == judged([OBSERVATIONS, PREDICTIONS]).recorded_verdict == "supported"
+
+
+@pytest.mark.parametrize("grade", [0, 0.75001, True, "0.75", None])
+def test_r147_predictions_graded_otherwise_than_scored(grade: Any) -> None:
+    judgment = judged([OBSERVATIONS, graded({"trained": grade, "untrained": 0.25})])
+    assert judgment.gate("evaluation_comparability").status is GateStatus.FAILED
+    assert_withheld(judgment, "R-147")
+
+
 def test_the_honest_runner_is_believed() -> None:
     assert judged([OBSERVATIONS, PREDICTIONS]).recorded_verdict == "supported"
 
