@@ -143,7 +143,6 @@ def main() -> None:
 def _code_for(trouble: Exception) -> int | None:
     """The exit code of a failure that explains itself; None for a defect of ours."""
     from research_exchange.client import ExchangeError, ExchangeRefused
-    from research_exchange.documents.json import DocumentError
     from research_exchange.runner import ServiceError
     from research_exchange.runner.script import FolderTooLarge
     from research_exchange.runner.spec_file import SpecFileError
@@ -152,8 +151,6 @@ def _code_for(trouble: Exception) -> int | None:
     match trouble:
         case ExchangeRefused() | SpecFileError() | FolderTooLarge() | CannotServe():
             return USAGE
-        case DocumentError():
-            return NOT_WELL
         case ServiceError() | ExchangeError():
             return NOT_CHECKED
         case _:

@@ -164,10 +164,14 @@ def judgment_report(judgment: Json) -> RenderableType:
         *_criteria(judgment["decision"] or {}),
         _gates(judgment["gates"]),
     ]
-    if judgment["withheld_because"]:
-        parts += ["", _plain("Withheld because", "bold yellow")]
-        parts += [_plain(f"- {objection['text']}") for objection in judgment["withheld_because"]]
+    parts += _list("Withheld because", [objection["text"] for objection in judgment["withheld_because"]])
+    withholding = [gate for gate in judgment["gates"] if gate["gate"] in judgment["withholding_gates"]]
+    parts += _list("What is wrong", [problem["text"] for gate in withholding for problem in gate["problems"]])
     return Group(*parts)
+
+
+def _list(title: str, entries: Sequence[str]) -> list[RenderableType]:
+    return ["", _plain(title, "bold yellow"), *(_plain(f"- {entry}") for entry in entries)] if entries else []
 
 
 def run_report(record: Json) -> RenderableType:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from research_exchange.documents.json import DocumentError
 from research_exchange.documents.spec import Spec
 
 DEFAULT_WALL_MINUTES = 60.0
@@ -22,11 +23,13 @@ class SpecFile:
 
     @classmethod
     def read(cls, path: Path) -> "SpecFile":
-        """Raises SpecFileError when there is no such file or nothing in it to run, DocumentError when it is no spec."""
+        """Raises SpecFileError when there is no such file, no spec in it, or nothing to run."""
         try:
             spec = Spec.parse(path.read_bytes())
         except OSError as error:
             raise SpecFileError(f"{path} cannot be read: {error.strerror}. Name the spec's JSON file.") from error
+        except DocumentError as error:
+            raise SpecFileError(f"{path} is not a spec: {error}") from error
         command = spec.value.get("command")
         if not isinstance(command, str) or not command.strip():
             raise SpecFileError(f'{path} has no command to run; add "command", for example "python train.py".')

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from research_exchange.terminal import BarView, LineView
+from research_exchange.judgment import judge
+from research_exchange.terminal import BarView, LineView, judgment_report
+from tests.research_exchange.rules.support import spec_of, updates_of, vectors
 
 ODD: list[dict[str, Any]] = [
     {},
@@ -32,3 +34,14 @@ def test_odd_updates_are_shown_as_far_as_they_go(view: type[LineView] | type[Bar
     assert "Now for real." in said.getvalue()
     assert "trained: accuracy 0.500" in said.getvalue()
     assert "odd" not in said.getvalue()
+
+
+def test_a_withheld_judgment_says_what_is_wrong() -> None:
+    base = vectors("runs")["base"]
+    judgment = judge(spec_of(base["spec"]), updates_of(base["updates"]), evidence=[]).to_json()
+    said = io.StringIO()
+    Console(file=said, width=200).print(judgment_report(judgment))
+    assert "Recorded: inconclusive, withheld" in said.getvalue()
+    assert (
+        "- R-133 evaluation.scores[0].predictions_ref: expected a retained file of kind predictions" in said.getvalue()
+    )
