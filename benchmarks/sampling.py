@@ -17,9 +17,10 @@ def run(
     """Several samples of each prompt at temperature 1, as a step of GRPO draws them."""
     torch.set_num_threads(THREADS)
     data = np.random.default_rng(0).integers(17, 49_000, (prompts, prompt_length))
-    ours, theirs = _Spindle(model), _Generate(model)
-    for warm in (ours, theirs):
-        warm.sample(data[:1], samples, 2)
+    ours = _Spindle(model)
+    ours.sample(data[:1], samples, 2)  # ends the loading in the background: `transformers` loads one model at a time
+    theirs = _Generate(model)
+    theirs.sample(data[:1], samples, 2)
     return [
         compare(
             f"sample {prompts} prompts × {samples} × {new_tokens}",
