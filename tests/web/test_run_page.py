@@ -33,6 +33,7 @@ def test_a_supported_run(browser: Browser, server: Served) -> None:
     assert browser.text(".outcome .reported .verdict") == "Supported"
     assert "+0.75" in browser.text(".criterion .estimate")
     assert "The whole interval lies above the margin" in browser.text(".criterion")
+    assert "says nothing about another training seed" in browser.text("#decision + .lead")
     assert _x(browser, "svg .margin", "x1") < _x(browser, "svg .reach", "x1") < _x(browser, "svg .effect", "cx")
     assert "passed" in _gates(browser)["Activation gate"]
     assert "passed" in _gates(browser)["Decision"]

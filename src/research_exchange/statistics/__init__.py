@@ -6,10 +6,11 @@ Pure functions of numbers, standard library only. What a margin makes of an inte
 from research_exchange.statistics.contrasts import Range, contrast, contrast_range, mean
 from research_exchange.statistics.hoeffding import half_width, paired_hoeffding
 from research_exchange.statistics.intervals import Interval
-from research_exchange.statistics.methods import METHODS, Method
+from research_exchange.statistics.methods import METHODS, UNITS, Method
 
 __all__ = [
     "METHODS",
+    "UNITS",
     "Interval",
     "Method",
     "Range",

@@ -7,7 +7,13 @@ from research_exchange.statistics.contrasts import Range
 from research_exchange.statistics.hoeffding import paired_hoeffding
 from research_exchange.statistics.intervals import Interval
 
-__all__ = ["METHODS", "Method"]
+__all__ = ["METHODS", "UNITS", "Method"]
+
+UNITS: Mapping[str, str] = {
+    "fixed_checkpoint_items": "It speaks about these checkpoints on items like these, and says nothing about another "
+    "training seed.",
+}
+"""The values of `decision_rule.unit`, each with what a conclusion over it means, for a reader."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from research_exchange.server import ApiError
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.views import run_json
+from research_exchange.statistics import UNITS
 from research_exchange.web import presentation
 from research_exchange.web.listing import list_runs
 
@@ -36,6 +37,7 @@ def _environment() -> Environment:
     )
     for name in ("number", "signed", "size", "clock", "words", "value_text"):
         environment.filters[name] = getattr(presentation, name)
+    environment.globals["unit_meanings"] = UNITS
     return environment
 
 
