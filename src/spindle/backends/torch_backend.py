@@ -161,7 +161,13 @@ class TorchBackend:
     def _base(self, name: str) -> Base:
         if name not in self._bases:
             raise UserError(f"base model {name!r} is not served here; choose {', '.join(self._bases)}.")
-        return self._bases[name].result()
+        try:
+            return self._bases[name].result()
+        except Exception as error:
+            raise UserError(
+                f"base model {name!r} could not be loaded from {self._infos[name].path} "
+                f"({type(error).__name__}: {error}); copy its files again and restart Spindle."
+            ) from error
 
     def _model(self, model_id: str) -> _Model:
         if model_id not in self._models:

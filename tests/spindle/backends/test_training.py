@@ -1,5 +1,6 @@
 """Losses, gradients and request handling against float64 references and PEFT."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,16 @@ import pytest
 import torch
 
 from spindle.backends import head, learner
-from spindle.backends.contract import AdamParams, Datum, ForwardBackward, LoraShape, OptimizerConfig, UserError
+from spindle.backends.contract import (
+    AdamParams,
+    Datum,
+    ForwardBackward,
+    LoraShape,
+    OptimizerConfig,
+    SampleRequest,
+    SamplingParams,
+    UserError,
+)
 from spindle.backends.lora import HEAD
 from spindle.backends.torch_backend import TorchBackend
 from tests.spindle.backends import reference, tiny
@@ -276,3 +286,14 @@ def _assert_gradients(found: dict[str, torch.Tensor], expected: dict[str, torch.
     for name, part in expected.items():
         error = float((found[name].double() - part.double()).abs().max())
         assert error <= 2e-5 * float(part.abs().max()), name
+
+
+def test_weights_that_cannot_be_read_are_said_to_be_so(tmp_path: Path) -> None:
+    broken = tiny.write_model(tmp_path / "broken", "Llama", tied=True)
+    for file in broken.path.glob("*.safetensors"):
+        file.write_bytes(file.read_bytes()[:100])
+    backend = broken.backend()
+    with pytest.raises(UserError, match=r"could not be loaded from .*broken .*; copy its files again"):
+        backend.create_model("m", broken.name, LoraShape(), OptimizerConfig())
+    [answer] = backend.sample([SampleRequest(broken.name, None, np.array([1]), 1, SamplingParams(1))])
+    assert isinstance(answer, UserError)
