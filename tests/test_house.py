@@ -38,11 +38,6 @@ def test_the_core_installs_alone_and_every_rule_imports(tmp_path: Path) -> None:
     assert run(python, "-c", f"import {', '.join(modules)}; {outside}").strip() == "[]"
 
 
-def test_rules_import_without_anything_installed() -> None:
-    modules = ", ".join(f"research_exchange.{rule}" for rule in RULES)
-    run(sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, 'src'); import {modules}")
-
-
 def test_rx_and_spindle_say_who_they_are() -> None:
     binaries = Path(sys.executable).parent
     assert re.fullmatch(r"rx \d+\.\d+\.\d+\n", run(binaries / "rx", "--version"))
