@@ -6,6 +6,7 @@ Exit codes: 0 it is well, 1 it was checked and is not (a verdict withheld, a run
 
 import json
 import os
+import shutil
 import signal
 import sys
 from collections.abc import Iterator, Mapping
@@ -217,7 +218,8 @@ def _execute(
     if as_json:
         print(json.dumps(record, indent=2))
     else:
-        console.print(verdict_panel(record, page=new_run.page, log=None if ended.exit_code == 0 else str(local.log)))
+        log = None if ended.exit_code == 0 else str(local.log)
+        console.print(verdict_panel(record, page=new_run.page, rx=_own_name(), log=log))
     judgment: Mapping[str, Any] = record["recorded"]
     return judgment
 
@@ -230,7 +232,13 @@ def _keep_serving(url: str, data: Path | None) -> None:
             signal.pause()
         except KeyboardInterrupt:
             typer.echo("")
-    typer.echo(f"The page opens again with `rx serve{f' --data {data}' if data else ''}`.")
+    typer.echo(f"The page opens again with `{_own_name()} serve{f' --data {data}' if data else ''}`.")
+
+
+def _own_name() -> str:
+    """`rx` where the shell finds it, else the path that was typed, such as .venv/bin/rx."""
+    typed = Path(sys.argv[0])
+    return "rx" if shutil.which("rx") or typed.name != "rx" else str(typed)
 
 
 def _exit_code(judgment: Mapping[str, Any]) -> int:

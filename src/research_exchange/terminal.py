@@ -129,12 +129,13 @@ def heading(title: str, run_id: str, page: str) -> Text:
     return _plain(f"Running {title} as {run_id}\nIts page: {page}")
 
 
-def verdict_panel(record: Json, *, page: str, log: str | None = None) -> Panel:
+def verdict_panel(record: Json, *, page: str, rx: str = "rx", log: str | None = None) -> Panel:
     """The outcome on record of a run that has ended, and what to do with it.
 
     Args:
         record: the run as the API answers it.
         page: the address of its page.
+        rx: the words that start this command from where the reader stands.
         log: where to look when the script did not end well.
     """
     judgment = record["recorded"]
@@ -147,9 +148,9 @@ def verdict_panel(record: Json, *, page: str, log: str | None = None) -> Panel:
         "",
         _plain("What to try next", "bold"),
         _commands(
-            (f"rx show {run_id}", "the run with its arms, gates and files"),
-            (f"rx judge {run_id}", "recompute the verdict from the evidence as it is now"),
-            ("rx run SPEC", "your own: copy the folder of this spec, change what you want to know"),
+            (f"{rx} show {run_id}", "the run with its arms, gates and files"),
+            (f"{rx} judge {run_id}", "recompute the verdict from the evidence as it is now"),
+            (f"{rx} run SPEC", "your own: copy the folder of this spec, change what you want to know"),
         ),
     ]
     return Panel(Group(*lines), title=_verdict(judgment), border_style=_verdict_style(judgment), padding=(1, 2))
@@ -228,6 +229,8 @@ def _files(files: Sequence[Json]) -> Table:
 
 def _commands(*commands: tuple[str, str]) -> Table:
     table = Table.grid(padding=(0, 3))
+    table.add_column(no_wrap=True)
+    table.add_column()
     for command, meaning in commands:
         table.add_row(_plain(f"  {command}", "cyan"), meaning)
     return table

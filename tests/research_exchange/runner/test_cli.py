@@ -44,6 +44,17 @@ def rx(served: ServedExchange, spindle: SpindleServer) -> Rx:
     return _rx
 
 
+def test_what_to_try_next_can_be_typed_as_it_stands(
+    served: ServedExchange, spindle: SpindleServer, spec: Path, tmp_path: Path
+) -> None:
+    """Without an activated environment the shell does not find `rx`."""
+    program = Path(sys.executable).with_name("rx")
+    environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "COLUMNS": "200", **spindle.exports}
+    command = [str(program), "run", str(spec), "--data", str(served.data)]
+    shown = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=False)
+    assert f"{program} show run_" in shown.stdout
+
+
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
     folder = tmp_path / "spec"
