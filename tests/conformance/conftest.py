@@ -1,30 +1,19 @@
 """One server for all conformance tests, reached by the stock SDK."""
 
-import gc
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import tinker
 
+from tests.sdk import collected, leave_sockets_to_the_collector
 from tests.servers import MODEL, SpindleServer, tiny_model
+
+__all__ = ["collected"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The SDK leaves the sockets of its first request to the garbage collector."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """Collect what the SDK left here, not in some later test."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    leave_sockets_to_the_collector(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """A real training service with a tiny model, reached by the stock SDK, and a real Exchange to report to."""
 
-import gc
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,23 +9,14 @@ import tinker
 from transformers import PreTrainedTokenizerFast
 
 from tests.research_exchange.client.serving import ServedExchange, served_exchange
+from tests.sdk import collected, leave_sockets_to_the_collector
 from tests.servers import MODEL, SpindleServer, tiny_model
+
+__all__ = ["collected"]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The SDK leaves the sockets of its first request to the garbage collector."""
-    for item in items:
-        if Path(__file__).parent in item.path.parents:
-            item.add_marker(pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"))
-
-
-@pytest.fixture(autouse=True)
-def collected() -> Iterator[None]:
-    """Collect what the SDK left here, not in some later test."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    leave_sockets_to_the_collector(items, Path(__file__).parent)
 
 
 @pytest.fixture(scope="session")
