@@ -52,8 +52,10 @@ class OptimizerConfig:
     """The optimizer family and the hyperparameters fixed at creation."""
 
     type: str = "adamw"
-    fixed: Mapping[str, float] = field(default_factory=dict)
+    fixed: Mapping[str, float | str] = field(default_factory=dict)
     """E.g. {"learning_rate": 1e-4}; an `optim_step` that names another value is a `UserError`."""
+    plugin_sha256: str | None = None
+    """Hash of the plugin file that the family comes from; None for a built-in one."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,18 @@ class Datum:
 
 
 @dataclass(frozen=True)
+class CustomLoss:
+    """A loss that a client traced and uploaded: a graph over one datum's logprobs and inputs. Never run as code."""
+
+    loss_id: str
+    name: str
+    inputs: Mapping[str, int]
+    """Rank of each placeholder in order: `logprobs` first, then keys of `Datum.loss_inputs`."""
+    graph: Mapping[str, Any]
+    """`{"format": 1, "nodes": [...]}` as it came over the wire."""
+
+
+@dataclass(frozen=True)
 class ForwardBackward:
     """Add the gradient of a token-sum loss over `data` to the model's gradient (or only evaluate it)."""
 
@@ -88,6 +102,8 @@ class ForwardBackward:
     loss_fn: str
     config: Mapping[str, float | str] = field(default_factory=dict)
     forward_only: bool = False
+    custom: CustomLoss | None = None
+    """The uploaded loss where `loss_fn` is "custom"."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +151,23 @@ class SampleRequest:
     num_samples: int
     params: SamplingParams
     prompt_logprobs: bool = False
+    prompt_logprobs_last_n: int | None = None
+    """Logprobs of the prompt's last n tokens only; the entries before are NaN."""
+    topk_prompt_logprobs: int = 0
+    topk_sample_logprobs: int = 0
+    target_prompt_logprobs: Array | None = None
+    """int64 [P - 1, K] token ids to score: row i those that might follow prompt tokens 0..i; -1 skips a cell."""
+    prompt_alt_tokens_k: int = 0
+
+
+@dataclass(frozen=True)
+class TopK:
+    """The k likeliest tokens at each of L positions, likeliest first; cells without one are (0, -99999.0)."""
+
+    token_ids: Array
+    """int32 [L, k]"""
+    logprobs: Array
+    """float32 [L, k]"""
 
 
 @dataclass(frozen=True)
@@ -144,6 +177,8 @@ class SampledSequence:
     logprobs: Array
     """float32 [T]: log p(token) under the model at temperature 1, which RL losses use as q."""
     stop_reason: Literal["stop", "length"]
+    topk: TopK | None = None
+    """At each generated position, where asked for."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +186,12 @@ class SampleResult:
     sequences: list[SampledSequence]
     prompt_logprobs: Array | None
     """float32 [P]; entry i is log p(token i | tokens < i), entry 0 is NaN."""
+    topk_prompt: TopK | None = None
+    """At each prompt position, row 0 empty."""
+    target_prompt_logprobs: Array | None = None
+    """float32, shaped like the request's ids; 0.0 where skipped."""
+    prompt_cache_hit_tokens: int = 0
+    """Prompt tokens that had been computed for an earlier request."""
 
 
 class Backend(Protocol):

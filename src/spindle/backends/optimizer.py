@@ -22,6 +22,8 @@ def check_config(config: OptimizerConfig) -> None:
     for name, value in config.fixed.items():
         if name not in known:
             raise UserError(f"optimizer {config.type} has no hyperparameter {name!r}; it has {', '.join(known)}.")
+        if isinstance(value, str):
+            raise UserError(f"optimizer {config.type}: {name} must be a number, found {value!r}.")
         _check_range(name, value)
 
 

@@ -1,18 +1,16 @@
 """The contract fulfilled with torch: models in training, and saved adapters to sample from."""
 
 import secrets
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from spindle.backends import checkpoints, learner, requests
 from spindle.backends.base import Base
+from spindle.backends.bases import Bases
 from spindle.backends.contract import (
     AdamParams,
     BaseModel,
@@ -25,11 +23,10 @@ from spindle.backends.contract import (
     SampleResult,
     UserError,
 )
-from spindle.backends.lora import Adapter, create_adapter, selected
+from spindle.backends.lora import create_adapter, selected
 from spindle.backends.optimizer import AdamW, check_config, check_params
+from spindle.backends.snapshots import Snapshots
 
-SAMPLING_ADAPTERS = 8
-"""Saved adapters kept in memory for sampling."""
 MOST_RANK = 1024
 """Rank of an adapter; a slip of the finger must not take the machine's memory."""
 
@@ -56,33 +53,21 @@ class _Model:
         self.info = replace(self.info, step=step if with_optimizer else 0)
 
 
-class _Loaded(NamedTuple):
-    """A saved adapter in memory, and the file it came from."""
-
-    version: tuple[int, int]
-    adapter: Adapter
-
-
 class TorchBackend:
     """Executes training and sampling in this process. Base weights load in the background from construction on."""
 
     def __init__(self, models: Sequence[BaseModel], device: torch.device, dtype: torch.dtype = torch.float32) -> None:
-        self._infos = {model.name: model for model in models}
-        loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load-base-model")
-        self._bases: dict[str, Future[Base]] = {
-            model.name: loader.submit(Base, model, device, dtype) for model in models
-        }
-        loader.shutdown(wait=False)
+        self._bases = Bases(models, device, dtype)
         self._models: dict[str, _Model] = {}
-        self._sampling: OrderedDict[tuple[str, Path], _Loaded] = OrderedDict()
+        self._snapshots = Snapshots()
 
     def base_models(self) -> list[BaseModel]:
-        return list(self._infos.values())
+        return list(self._bases.infos.values())
 
     def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         check_config(optimizer)
         _check_lora(lora)
-        base = self._base(base_model)
+        base = self._bases.get(base_model)
         shape = lora if lora.seed is not None else replace(lora, seed=secrets.randbits(31))
         info = ModelInfo(model_id, base_model, base.info.architecture, shape, optimizer, step=0)
         self._models[model_id] = _Model(base, info)
@@ -134,7 +119,7 @@ class TorchBackend:
         saved = checkpoints.read_state(directory)
         config = optimizer or saved.optimizer
         check_config(config)
-        base = self._base(saved.base_model)
+        base = self._bases.get(saved.base_model)
         info = ModelInfo(model_id, saved.base_model, base.info.architecture, saved.lora, config, step=0)
         model = _Model(base, info)
         model.load(directory, step=saved.step, with_optimizer=with_optimizer)
@@ -150,44 +135,18 @@ class TorchBackend:
 
     def _sample(self, base_model: str, batch: Sequence[SampleRequest]) -> Sequence[SampleResult | UserError]:
         try:
-            base = self._base(base_model)
+            base = self._bases.get(base_model)
         except UserError as error:
             return [error] * len(batch)
-        return requests.run(base, batch, lambda directory: self._sampling_adapter(base, directory))
+        return requests.run(base, batch, lambda directory: self._snapshots.get(base, directory))
 
     def unload_model(self, model_id: str) -> None:
         self._models.pop(model_id, None)
-
-    def _base(self, name: str) -> Base:
-        if name not in self._bases:
-            raise UserError(f"base model {name!r} is not served here; choose {', '.join(self._bases)}.")
-        try:
-            return self._bases[name].result()
-        except Exception as error:
-            raise UserError(
-                f"base model {name!r} could not be loaded from {self._infos[name].path} "
-                f"({type(error).__name__}: {error}); copy its files again and restart Spindle."
-            ) from error
 
     def _model(self, model_id: str) -> _Model:
         if model_id not in self._models:
             raise UserError(f"model {model_id!r} is not loaded: it was unloaded or never created; create it again.")
         return self._models[model_id]
-
-    def _sampling_adapter(self, base: Base, directory: Path) -> Adapter:
-        """A saved adapter, from memory while its file is the same one."""
-        file = directory / checkpoints.ADAPTER_WEIGHTS
-        status = file.stat() if file.is_file() else None
-        version = (status.st_ino, status.st_mtime_ns) if status is not None else (0, 0)
-        key = (base.info.name, directory)
-        loaded = self._sampling.get(key)
-        if loaded is None or loaded.version != version:
-            loaded = _Loaded(version, checkpoints.read_adapter(base, directory))
-        self._sampling[key] = loaded
-        self._sampling.move_to_end(key)
-        while len(self._sampling) > SAMPLING_ADAPTERS:
-            self._sampling.popitem(last=False)
-        return loaded.adapter
 
 
 def _check_lora(lora: LoraShape) -> None:

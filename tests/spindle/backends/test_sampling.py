@@ -127,7 +127,7 @@ def test_samples_that_could_outgrow_the_cache_take_turns(llama: TinyModel, monke
     backend = llama.backend()
     request = SampleRequest(llama.name, None, tiny.tokens(4, seed=1), 6, SamplingParams(20, seed=3, stop_tokens=()))
     expected = _only(backend.sample([request])[0])
-    monkeypatch.setattr(sampler, "CACHE_BYTES", 50 * backend._base(llama.name).cache_bytes_per_token)
+    monkeypatch.setattr(sampler, "CACHE_BYTES", 50 * backend._bases.get(llama.name).cache_bytes_per_token)
     together: list[int] = []
     step = sampler.Sampler._step
 
