@@ -152,12 +152,15 @@ class SampleRequest:
     params: SamplingParams
     prompt_logprobs: bool = False
     prompt_logprobs_last_n: int | None = None
-    """Logprobs of the prompt's last n tokens only; the entries before are NaN."""
+    """Logprobs and top-k rows of the prompt's last n tokens only; the entries before are NaN, the rows empty."""
     topk_prompt_logprobs: int = 0
+    """How many of the likeliest tokens to return at each prompt position; 0 for none."""
     topk_sample_logprobs: int = 0
+    """The same at each generated position."""
     target_prompt_logprobs: Array | None = None
     """int64 [P - 1, K] token ids to score: row i those that might follow prompt tokens 0..i; -1 skips a cell."""
     prompt_alt_tokens_k: int = 0
+    """Tokens to draw, independently and at the request's temperature, at each prompt position after the first."""
 
 
 @dataclass(frozen=True)
@@ -168,6 +171,16 @@ class TopK:
     """int32 [L, k]"""
     logprobs: Array
     """float32 [L, k]"""
+
+
+@dataclass(frozen=True)
+class AltTokens:
+    """Draws from the model's next-token distribution: row i holds alternatives to prompt token i + 1."""
+
+    token_ids: Array
+    """int64 [P - 1, k]"""
+    logprobs: Array
+    """float32 [P - 1, k], under the model at temperature 1."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +203,36 @@ class SampleResult:
     """At each prompt position, row 0 empty."""
     target_prompt_logprobs: Array | None = None
     """float32, shaped like the request's ids; 0.0 where skipped."""
+    prompt_alt_tokens: AltTokens | None = None
     prompt_cache_hit_tokens: int = 0
     """Prompt tokens that had been computed for an earlier request."""
+
+
+class SampleBatch(Protocol):
+    """Sampling requests of one base model that run together, any mix of adapters; they may join and leave at any step.
+
+    What a request returns depends on nothing but its prompt, parameters, seed and weights, whoever else is served.
+    """
+
+    @property
+    def sequences(self) -> int:
+        """Samples that are being generated or wait to be."""
+        ...
+
+    def add(self, key: int, request: SampleRequest) -> None:
+        """Let a request join at the next step; what ends under `key` is its result."""
+        ...
+
+    def cancel(self, key: int) -> None:
+        """Drop a request; nothing ends under its key any more. Unknown and ended keys are fine."""
+        ...
+
+    def step(self) -> list[tuple[int, SampleResult | UserError]]:
+        """Admit what waits as far as there is room, and advance every sample by a token. Returns what ended.
+
+        A step that raises has lost every request of the batch; the batch itself is empty then, and goes on.
+        """
+        ...
 
 
 class Backend(Protocol):
@@ -233,7 +274,11 @@ class Backend(Protocol):
         ...
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[SampleResult | UserError]:
-        """One batch: any mix of adapters on one base model."""
+        """Run requests to completion, those of one base model in one batch."""
+        ...
+
+    def sampling(self, base_model: str) -> SampleBatch:
+        """A new, empty batch; `UserError` for a base model that is not served. Waits for the weights to be loaded."""
         ...
 
     def unload_model(self, model_id: str) -> None:
