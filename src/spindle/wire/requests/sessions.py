@@ -1,0 +1,7 @@
+"""Sessions."""
+
+from spindle.wire.requests.body import Body
+
+
+class SessionAddress(Body):
+    session_id: str
