@@ -25,33 +25,39 @@ class Pass:
     """By parameter name; empty after a forward pass alone."""
 
 
-def run(base: Base, adapter: Adapter, request: ForwardBackward) -> Pass:
+def run(base: Base, adapter: Adapter, request: ForwardBackward, chosen: losses.Chosen) -> Pass:
     """Evaluate a request's loss and, unless it is forward only, its gradient. Raises `UserError`.
 
     Each request has micro-batches of its own, so that its result depends on nothing but the model and its data.
     """
-    loss = losses.find(request.loss_fn, request.config)
+    loss, config = chosen
     losses.check(loss, request.data, vocabulary=base.info.vocabulary, context_length=base.info.context_length)
     parameters = adapter.parameters()
     _clear(parameters)
     outputs: list[dict[str, Array]] = [{} for _ in request.data]
     total = 0.0
     for batch in _micro_batches(request.data):
-        result = _run_batch(base, adapter, loss, [request.data[i] for i in batch], forward_only=request.forward_only)
+        data = [request.data[i] for i in batch]
+        result = _run_batch(base, adapter, chosen, data, forward_only=request.forward_only)
         total += result.loss
-        for index, logprobs in zip(batch, _split(result.logprobs, [request.data[i] for i in batch]), strict=True):
+        for index, logprobs in zip(batch, _split(result.logprobs, data), strict=True):
             outputs[index] = {"logprobs": logprobs}
     gradient = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
     _clear(parameters)
     _check_finite(request, total, outputs, gradient)
     tokens = float(sum(len(datum.tokens) for datum in request.data))
     metrics = {"loss:sum": total, "tokens:sum": tokens}
+    if isinstance(loss, losses.TokenLoss):
+        metrics |= losses.measured(loss, request.data, [output["logprobs"] for output in outputs], config)
     return Pass(ForwardBackwardResult(outputs=outputs, metrics=metrics), gradient)
 
 
 def _run_batch(
-    base: Base, adapter: Adapter, loss: losses.Loss, data: Sequence[Datum], *, forward_only: bool
+    base: Base, adapter: Adapter, chosen: losses.Chosen, data: Sequence[Datum], *, forward_only: bool
 ) -> head.HeadResult:
+    loss, config = chosen
+    if not isinstance(loss, losses.TokenLoss):
+        raise UserError(f"loss_fn {loss.name!r} is not computed here yet; choose cross_entropy.")
     padded = base.pad([datum.tokens for datum in data])
     inputs = {name: _rows(base, [datum.loss_inputs[name] for datum in data], torch.float32) for name in loss.inputs}
     targets = _rows(base, [datum.loss_inputs[losses.TARGETS] for datum in data], torch.long)
@@ -63,7 +69,9 @@ def _run_batch(
             adapter,
             states.detach(),
             targets,
-            lambda logprobs, rows: loss.terms(logprobs, {name: values[rows] for name, values in inputs.items()}),
+            lambda logprobs, rows: loss.terms(
+                logprobs, {name: values[rows] for name, values in inputs.items()}, config
+            ),
             with_gradient=not forward_only,
         )
     if result.gradient is not None and states.requires_grad:

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from spindle.backends import checkpoints, learner, requests
+from spindle.backends import checkpoints, learner, losses, requests
 from spindle.backends.base import Base
 from spindle.backends.bases import Bases
 from spindle.backends.contract import (
@@ -81,7 +81,8 @@ class TorchBackend:
     def _forward_backward(self, request: ForwardBackward) -> ForwardBackwardResult | UserError:
         try:
             model = self._model(request.model_id)
-            passed = learner.run(model.base, model.adapter, request)
+            chosen = losses.choose(request.loss_fn, request.config, losses.LOSSES)
+            passed = learner.run(model.base, model.adapter, request, chosen)
         except UserError as error:
             return error
         model.add(passed.gradient)

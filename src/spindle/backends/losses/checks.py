@@ -1,60 +1,13 @@
-"""The losses on offer, each a sum over tokens (never a mean), and the checks of their inputs.
+"""The checks of a request's data: everything that a loss computes on is there, shaped and finite."""
 
-Notation per token: lp = log p(target) under the model, q = the sampler's logprob, A = advantage, r = exp(lp - q).
-"""
-
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from spindle.backends.contract import Array, Datum, UserError
+from spindle.backends.losses.kinds import DatumLoss, Loss
 
 TARGETS = "target_tokens"
-
-
-@dataclass(frozen=True)
-class Loss:
-    """One loss: what it needs beside the targets, and its formula."""
-
-    name: str
-    inputs: tuple[str, ...]
-    """Float inputs, shaped like the targets."""
-    several_targets: bool
-    """Whether targets may be [N, K]: K per position."""
-    terms: Callable[[Tensor, Mapping[str, Tensor]], Tensor]
-    """Logprobs [n, K] and inputs [n, K] to the loss of each, [n, K]; differentiable in the logprobs."""
-
-
-def _cross_entropy(logprobs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-    """-w lp"""
-    return -inputs["weights"] * logprobs
-
-
-def _importance_sampling(logprobs: Tensor, inputs: Mapping[str, Tensor]) -> Tensor:
-    """-r A, the ratio differentiated and not clipped"""
-    return -torch.exp(logprobs - inputs["logprobs"]) * inputs["advantages"]
-
-
-LOSSES = {
-    loss.name: loss
-    for loss in (
-        Loss("cross_entropy", ("weights",), several_targets=True, terms=_cross_entropy),
-        Loss("importance_sampling", ("logprobs", "advantages"), several_targets=False, terms=_importance_sampling),
-    )
-}
-
-
-def find(name: str, config: Mapping[str, float | str]) -> Loss:
-    """The loss called `name`. Raises `UserError` for an unknown one, or for settings that it does not have."""
-    loss = LOSSES.get(name)
-    if loss is None:
-        raise UserError(f"loss_fn {name!r} is not offered here; choose one of {', '.join(LOSSES)}.")
-    if config:
-        raise UserError(f"loss_fn {name!r} takes no loss_fn_config, found {', '.join(sorted(config))}; leave it out.")
-    return loss
 
 
 def check(loss: Loss, data: Sequence[Datum], *, vocabulary: int, context_length: int) -> None:
@@ -91,7 +44,8 @@ def _check_ids(tokens: Array, where: str, vocabulary: int) -> None:
 
 
 def _check_inputs(loss: Loss, datum: Datum, where: str, vocabulary: int) -> None:
-    for name in (TARGETS, *loss.inputs):
+    ranks = loss.ranks if isinstance(loss, DatumLoss) else {}
+    for name in (TARGETS, *loss.inputs, *ranks):
         if name not in datum.loss_inputs:
             raise UserError(f"{where} lacks {name}, which {loss.name} needs.")
     targets = datum.loss_inputs[TARGETS]
@@ -110,6 +64,15 @@ def _check_inputs(loss: Loss, datum: Datum, where: str, vocabulary: int) -> None
             raise UserError(
                 f"{where}.{name} must have the shape of {TARGETS}, {list(targets.shape)}, found {list(values.shape)}."
             )
-        if not np.isfinite(values).all():
-            position = np.argwhere(~np.isfinite(values))[0].tolist()
-            raise UserError(f"{where}.{name}{position} is {values[tuple(position)]}; send finite numbers.")
+        _check_finite(values, f"{where}.{name}")
+    for name, rank in ranks.items():
+        values = datum.loss_inputs[name]
+        if values.ndim != rank:
+            raise UserError(f"{where}.{name} must have {rank} dimensions, found the shape {list(values.shape)}.")
+        _check_finite(values, f"{where}.{name}")
+
+
+def _check_finite(values: Array, where: str) -> None:
+    if not np.isfinite(values).all():
+        position = np.argwhere(~np.isfinite(values))[0].tolist()
+        raise UserError(f"{where}{position} is {values[tuple(position)]}; send finite numbers.")
