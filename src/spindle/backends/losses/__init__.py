@@ -7,7 +7,7 @@ all of its logprobs first. `choose` turns a request's name and settings into one
 from spindle.backends.losses.checks import TARGETS, check, check_tokens
 from spindle.backends.losses.choice import Chosen, choose
 from spindle.backends.losses.kinds import Config, DatumLoss, Inputs, Loss, TokenLoss
-from spindle.backends.losses.metrics import measured
+from spindle.backends.losses.metrics import measured, reduced
 from spindle.backends.losses.registry import LOSSES
 from spindle.backends.losses.whole import Slopes, slopes
 
@@ -25,5 +25,6 @@ __all__ = [
     "check_tokens",
     "choose",
     "measured",
+    "reduced",
     "slopes",
 ]

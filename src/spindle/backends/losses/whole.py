@@ -9,7 +9,6 @@ from torch import Tensor
 from spindle.backends.contract import Datum
 from spindle.backends.losses.checks import TARGETS
 from spindle.backends.losses.kinds import Config, DatumLoss
-from spindle.backends.losses.metrics import reduced
 
 
 @dataclass(frozen=True)
@@ -19,7 +18,8 @@ class Slopes:
     loss: float
     slope: Tensor | None
     """dloss/dlogprobs [n, K]; None where not asked for."""
-    metrics: dict[str, float]
+    metrics: list[dict[str, float]]
+    """Of each datum; `reduced` makes those of a request."""
 
 
 def slopes(loss: DatumLoss, data: Sequence[Datum], logprobs: Tensor, config: Config, *, with_gradient: bool) -> Slopes:
@@ -45,7 +45,7 @@ def slopes(loss: DatumLoss, data: Sequence[Datum], logprobs: Tensor, config: Con
         if with_gradient:
             found.append(_slope(value, leaf).reshape(rows.shape))
         start = stop
-    return Slopes(total, torch.cat(found) if with_gradient else None, reduced(metrics))
+    return Slopes(total, torch.cat(found) if with_gradient else None, metrics)
 
 
 def _slope(value: Tensor, leaf: Tensor) -> Tensor:
