@@ -1,0 +1,5 @@
+"""`python -m spindle.cli`."""
+
+from spindle.cli import main
+
+main()
