@@ -4,8 +4,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+CLIENTS := $(patsubst tests/conformance/clients/%.txt,.venv/clients/%/.installed,$(wildcard tests/conformance/clients/*.txt))
 
-.PHONY: help demo test lint format bench install browser proto clean
+.PHONY: help demo test lint format bench install clients browser proto clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -25,7 +26,7 @@ demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exc
 	@$(BIN)/rx run experiments/arithmetic/spec.json
 
 # Idle OpenMP threads sleep instead of spinning: the tests start servers that share the cores.
-test: $(INSTALLED) browser  ## every test, with coverage
+test: $(INSTALLED) $(CLIENTS) browser  ## every test, with coverage
 	@$(BIN)/spindle models pull smollm2-135m-instruct
 	@OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
 
@@ -41,6 +42,13 @@ format: $(INSTALLED)  ## let ruff mend what it can
 
 bench: $(INSTALLED)  ## speed, side by side with the library baseline
 	@$(BIN)/python -m benchmarks
+
+clients: $(CLIENTS)
+
+# The conformance tests put one of these folders before .venv: an older SDK, or a cookbook.
+.venv/clients/%/.installed: tests/conformance/clients/%.txt | $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(@D) --requirement $<
+	@touch $@
 
 browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
