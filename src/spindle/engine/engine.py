@@ -22,6 +22,8 @@ logger = logging.getLogger(__name__)
 
 Turn = Callable[[], None]
 
+STOPPED = "Spindle is shutting down; continue from the last checkpoint when it is back."
+
 
 class Engine:
     """Runs commands of many models on one backend: per model in `seq_id` order, across models in fair turns."""
@@ -54,6 +56,8 @@ class Engine:
         """Queue a command of an open model. Commands run by ascending id; an id runs once."""
         ticket = Ticket(command)
         with self._wake:
+            if self._stopping:
+                return _failed(UserError(STOPPED))
             queue = self._queues.get(model_id)
             if queue is None:
                 return _failed(UserError(f"Training run {model_id} is not open on this server."))
@@ -71,9 +75,17 @@ class Engine:
     def sample(self, request: SampleRequest) -> Future[SampleResult]:
         """Queue a sampling request; it shares a batch with others that arrive about now."""
         with self._wake:
+            if self._stopping:
+                return _failed(UserError(STOPPED))
             future = self._samples.put(request, self._clock())
             self._wake.notify()
         return future
+
+    def next_id(self, model_id: str) -> int | None:
+        """The id whose turn is next; None for a model that is not open."""
+        with self._wake:
+            queue = self._queues.get(model_id)
+            return None if queue is None else queue.next_id
 
     def close(self, model_id: str, reason: str) -> None:
         """End a model: fail what is queued with `reason`, then free its memory. Unknown ids are fine."""
@@ -92,17 +104,33 @@ class Engine:
 
     def fail_gaps(self) -> None:
         """Fail what waits behind a request that never arrived, so that nobody waits for ever. Call it regularly."""
-        limit = self._timing.gap
+        gaps = []
         with self._wake:
-            overdue = {key: queue for key, queue in self._queues.items() if queue.overdue(self._clock(), limit)}
-            gaps = [(model_id, queue.next_id, queue.skip()) for model_id, queue in overdue.items()]
-        for model_id, missing, dropped in gaps:
+            now = self._clock()
+            for model_id, queue in self._queues.items():
+                limit = self._timing.gap_after_refusal if now < queue.hurried_until else self._timing.gap
+                if queue.overdue(now, limit):
+                    gaps.append((model_id, limit, queue.next_id, queue.skip()))
+        for model_id, limit, missing, dropped in gaps:
             error = UserError(
                 f"Request {missing} of training run {model_id} did not arrive within {limit:g} s, so the "
                 f"{len(dropped)} request(s) behind it were not executed; later requests are. "
                 "Check the client's log for a rejected submit, or go on from the last checkpoint."
             )
             _fail_all((ticket.future for ticket in dropped), error)
+
+    def hurry(self, model_ids: Iterable[str]) -> None:
+        """One of these models lost a request that could not be read: give up soon on what is missing."""
+        with self._wake:
+            for model_id in model_ids:
+                if (queue := self._queues.get(model_id)) is not None:
+                    queue.hurried_until = self._clock() + self._timing.gap
+
+    def forgive(self, seconds: float) -> None:
+        """Time in which no request could arrive does not count as missing."""
+        with self._wake:
+            for queue in self._queues.values():
+                queue.clock_started += seconds
 
     def stop(self, grace: float | None = None) -> bool:
         """Let the running command end and fail the rest. False when it runs on after `grace` seconds."""
@@ -113,7 +141,7 @@ class Engine:
         self._disk.shutdown(wait=True)
         dropped = [ticket.future for queue in self._queues.values() for ticket in queue.skip()]
         dropped += [pending.future for pending in self._samples.drain()]
-        _fail_all(dropped, UserError("Spindle is shutting down; continue from the last checkpoint when it is back."))
+        _fail_all(dropped, UserError(STOPPED))
         return not self.running
 
     @property

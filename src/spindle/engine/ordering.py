@@ -19,6 +19,8 @@ class OrderedQueue(Generic[Item]):
     next_id: int = 0
     busy: bool = False
     """An item was taken and is not finished."""
+    hurried_until: float = float("-inf")
+    """Until then a missing id is given up sooner: one is known to have been refused."""
     _parked: dict[int, Item] = field(default_factory=dict)
 
     def put(self, sequence_id: int, item: Item, now: float) -> bool:

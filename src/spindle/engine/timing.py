@@ -15,3 +15,5 @@ class Timing:
     """... or this many sequences are asked for; more go into the next batch."""
     gap: float = 360.0
     """A request id may stay missing this long: clients retry a submit for five minutes."""
+    gap_after_refusal: float = 30.0
+    """The same where a request's body could not be read, so that its id is known never to come."""

@@ -203,6 +203,39 @@ def test_a_gap_fails_what_waits_behind_it_and_the_model_goes_on(bench: Bench) ->
     assert bench.backend.calls == ["step m"]
 
 
+def test_a_gap_where_a_request_was_refused_is_given_up_sooner_and_elsewhere_it_is_not(bench: Bench) -> None:
+    bench.open("m", "n")
+    refused, other = (bench.engine.submit(model_id, 2, step(model_id)) for model_id in ("m", "n"))
+    bench.engine.hurry(["m", "unknown"])
+    bench.skew = TIMING.gap_after_refusal + 1
+    bench.engine.fail_gaps()
+    with pytest.raises(UserError, match="did not arrive within 30 s"):
+        refused.result(0)
+    assert not other.done()
+    settle(bench.engine.submit("n", 1, step("n")), other)
+
+
+def test_time_in_which_nothing_could_arrive_is_no_gap(bench: Bench) -> None:
+    bench.open("m")
+    parked = bench.engine.submit("m", 2, step("m"))
+    bench.skew = 61.0
+    bench.engine.forgive(61.0)
+    bench.engine.fail_gaps()
+    assert not parked.done()
+    assert bench.engine.next_id("m") == 1
+    settle(bench.engine.submit("m", 1, step("m")), parked)
+    assert bench.engine.next_id("m") == 3
+    assert bench.engine.next_id("unknown") is None
+
+
+def test_a_stopped_engine_promises_nothing_that_it_cannot_keep(bench: Bench) -> None:
+    bench.open("m")
+    assert bench.engine.stop(5)
+    for future in (bench.engine.submit("m", 1, step("m")), bench.engine.sample(prompt())):
+        with pytest.raises(UserError, match="shutting down"):
+            future.result(0)
+
+
 def test_writing_to_disk_lets_other_models_go_on_but_not_its_own(bench: Bench) -> None:
     bench.open("a", "b")
     writing = threading.Event()
