@@ -7,6 +7,9 @@ import torch
 
 from spindle.backends.base import Base
 from spindle.backends.contract import BaseModel, UserError
+from spindle.backends.generic import GenericBase
+from spindle.backends.layered import LayeredBase
+from spindle.backends.models.architectures import is_layered
 
 
 class Bases:
@@ -16,7 +19,7 @@ class Bases:
         self.infos = {model.name: model for model in models}
         loader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="load-base-model")
         self._loading: dict[str, Future[Base]] = {
-            model.name: loader.submit(Base, model, device, dtype) for model in models
+            model.name: loader.submit(_load, model, device, dtype) for model in models
         }
         loader.shutdown(wait=False)
 
@@ -30,8 +33,14 @@ class Bases:
         self.check(name)
         try:
             return self._loading[name].result()
+        except UserError:
+            raise
         except Exception as error:
             raise UserError(
                 f"base model {name!r} could not be loaded from {self.infos[name].path} "
                 f"({type(error).__name__}: {error}); copy its files again and restart Spindle."
             ) from error
+
+
+def _load(model: BaseModel, device: torch.device, dtype: torch.dtype) -> Base:
+    return (LayeredBase if is_layered(model.path) else GenericBase)(model, device, dtype)

@@ -10,7 +10,7 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
@@ -21,8 +21,8 @@ from spindle.backends.contract import LoraShape
 HEAD = "model.unembed_tokens"
 """Where an adapter names its part on the output head, tied to the embedding or not."""
 
-ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
-MLP = ("gate_proj", "up_proj", "down_proj")
+Flag = Literal["train_attn", "train_mlp", "train_unembed"]
+"""Which field of `LoraShape` says whether a place is trained."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,7 @@ class Place:
     """Module path in `transformers`, e.g. `model.layers.0.self_attn.q_proj`, or `HEAD`."""
     inputs: int
     outputs: int
+    flag: Flag
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +129,7 @@ def create_adapter(places: Sequence[Place], shape: LoraShape, device: torch.devi
 
 def selected(places: Sequence[Place], shape: LoraShape) -> list[Place]:
     """The places that a LoRA shape asks to train."""
-    wanted = {
-        **dict.fromkeys(ATTENTION, shape.train_attn),
-        **dict.fromkeys(MLP, shape.train_mlp),
-        HEAD.rpartition(".")[2]: shape.train_unembed,
-    }
-    return [place for place in places if wanted[place.path.rpartition(".")[2]]]
+    return [place for place in places if getattr(shape, place.flag)]
 
 
 class LoraLinear(nn.Module):
@@ -147,9 +143,10 @@ class LoraLinear(nn.Module):
         self._routing = routing
 
     def forward(self, inputs: Tensor) -> Tensor:
-        """[rows, ..., in] to [rows, ..., out], the spans being counted in rows."""
+        """[..., in] to [..., out]; the batch's rows stand one after the other, each as many vectors as the others."""
         matrix = inputs.reshape(-1, inputs.shape[-1])
-        found = parts(self._routing.spans, self.path, per_row=matrix.shape[0] // inputs.shape[0])
+        spans = self._routing.spans
+        found = parts(spans, self.path, per_row=matrix.shape[0] // max(1, sum(span.rows for span in spans)))
         outputs = lora_linear(matrix, self.weight, self.bias, found)
         return outputs.view(*inputs.shape[:-1], -1)
 

@@ -1,0 +1,76 @@
+"""Families whose layers Spindle runs itself: rotary positions, full attention, one residual stream.
+
+Their attention is Spindle's own (`attention`), so that sequences can be packed and rows of any length decoded together.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from spindle.backends import attention
+from spindle.backends.base import Base
+from spindle.backends.contract import BaseModel
+from spindle.backends.loading import load_network
+from spindle.backends.lora import Flag, LoraLinear, Place, Span
+from spindle.backends.quiet import quiet_transformers
+
+_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
+_MLP = ("gate_proj", "up_proj", "down_proj")
+
+
+class LayeredBase(Base):
+    """A base model whose layers are called one by one."""
+
+    packs = True
+
+    def __init__(self, model: BaseModel, device: torch.device, dtype: torch.dtype) -> None:
+        super().__init__(model, device, dtype)
+        _register_attention()
+        network = load_network(model, device, dtype, attention.ATTENTION)
+        self._decoder = network.model
+        self.head = network.lm_head.weight
+        self.places = [*self._wrap_linears(), self._head_place()]
+        config = network.config
+        heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+        width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.cache_bytes_per_token = 2 * config.num_hidden_layers * heads * width * dtype.itemsize
+
+    def _wrap_linears(self) -> list[Place]:
+        places = []
+        for path, module in list(self._decoder.named_modules()):
+            parent, _, name = path.rpartition(".")
+            if name in (*_ATTENTION, *_MLP):
+                layer = LoraLinear(module, f"model.{path}", self._routing)
+                setattr(self._decoder.get_submodule(parent), name, layer)
+                flag: Flag = "train_attn" if name in _ATTENTION else "train_mlp"
+                places.append(Place(layer.path, module.in_features, module.out_features, flag))
+        return places
+
+    def hidden(
+        self,
+        tokens: Tensor,
+        spans: Sequence[Span],
+        *,
+        cache: attention.PromptCache | attention.DecodeCache | None = None,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+    ) -> Tensor:
+        if positions is None:
+            positions = torch.arange(tokens.shape[1], device=self.device)[None]
+        with self._routing.over(spans):
+            states: Tensor = self._decoder.embed_tokens(tokens)
+            rotary = self._decoder.rotary_emb(states, position_ids=positions)
+            for layer in self._decoder.layers:
+                states = layer(
+                    states, attention_mask=mask, position_embeddings=rotary, past_key_values=cache, use_cache=False
+                )
+            normed: Tensor = self._decoder.norm(states)
+        return normed
+
+
+def _register_attention() -> None:
+    with quiet_transformers():
+        from transformers import AttentionInterface
+
+        AttentionInterface.register(attention.ATTENTION, attention.attention)
