@@ -61,3 +61,11 @@ def evaluate(model: TinyModel, backend: TorchBackend, data: list[Datum], loss: L
         found.append(logprobs.detach())
     gradients = torch.autograd.grad(total, list(leaves.values()))
     return Reference(found, float(total.detach()), dict(zip(leaves, gradients, strict=True)))
+
+
+def assert_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]) -> None:
+    """Equal up to fp32 rounding of the largest entries, which are sums over all tokens."""
+    assert found.keys() == expected.keys()
+    for name, part in expected.items():
+        error = float((found[name].double() - part.double()).abs().max())
+        assert error <= 2e-5 * float(part.abs().max()), name

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from spindle.backends.contract import UserError
+from spindle.backends.losses.formulas import HIGH, LOW
 from spindle.backends.losses.kinds import Config, Loss
+from spindle.backends.losses.registry import UNPUBLISHED
 
 
 class Chosen(NamedTuple):
@@ -17,22 +19,28 @@ def choose(name: str, given: Mapping[str, float | str], offered: Mapping[str, Lo
     """The loss called `name`. Raises `UserError` for an unknown one, or for settings that it does not have."""
     loss = offered.get(name)
     if loss is None:
-        raise UserError(f"loss_fn {name!r} is not offered here; choose one of {', '.join(offered)}.")
+        reason = f" ({UNPUBLISHED[name]})" if name in UNPUBLISHED else ""
+        raise UserError(f"loss_fn {name!r} is not offered here{reason}; choose one of {', '.join(offered)}.")
     return Chosen(loss, _settings(loss, given))
 
 
 def _settings(loss: Loss, given: Mapping[str, float | str]) -> Config:
     settings = dict(loss.defaults)
     for name, value in given.items():
-        if not loss.defaults:
-            raise UserError(f"loss_fn {loss.name!r} takes no loss_fn_config, found {name}={value!r}; leave it out.")
         if name not in loss.defaults:
-            known = ", ".join(f"{key} (default {default:g})" for key, default in loss.defaults.items())
-            raise UserError(f"loss_fn {loss.name!r} has no setting {name!r} in loss_fn_config; it has {known}.")
+            known = ", ".join(f"{key} (default {default})" for key, default in loss.defaults.items()) or "none"
+            raise UserError(
+                f"loss_fn {loss.name!r} has no setting {name!r} in loss_fn_config; it has {known}. Leave it out."
+            )
         if isinstance(value, str) or not math.isfinite(value):
             raise UserError(
                 f"loss_fn_config.{name} of {loss.name!r} must be a finite number "
-                f"(default {loss.defaults[name]:g}), found {value!r}."
+                f"(default {loss.defaults[name]}), found {value!r}."
             )
         settings[name] = float(value)
+    if settings.get(LOW, 0.0) > settings.get(HIGH, math.inf):
+        raise UserError(
+            f"loss_fn_config of {loss.name!r} has {LOW}={settings[LOW]} above {HIGH}={settings[HIGH]}; "
+            "both bound the ratio, such as 0.8 and 1.2."
+        )
     return settings

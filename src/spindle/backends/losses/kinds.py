@@ -3,7 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import torch
 from torch import Tensor
+
+from spindle.backends.contract import Datum
 
 Inputs = Mapping[str, Tensor]
 Config = Mapping[str, float]
@@ -42,3 +45,8 @@ class DatumLoss(Loss):
     the logprobs, and its metrics `name:sum|mean|min|max`, which are reduced over the data."""
     ranks: Mapping[str, int] = field(default_factory=dict)
     """Further inputs of any shape, by the number of their dimensions."""
+
+
+def tensors(datum: Datum, names: tuple[str, ...], like: Tensor) -> dict[str, Tensor]:
+    """Float inputs of a datum, of the type and on the device of its logprobs."""
+    return {name: torch.as_tensor(datum.loss_inputs[name]).to(like) for name in names}

@@ -6,7 +6,7 @@ from typing import Final
 import torch
 
 from spindle.backends.contract import Array, Datum
-from spindle.backends.losses.kinds import Config, TokenLoss
+from spindle.backends.losses.kinds import Config, TokenLoss, tensors
 
 _REDUCTIONS: Final[dict[str, Callable[[Sequence[float]], float]]] = {
     "sum": sum,
@@ -31,6 +31,6 @@ def measured(loss: TokenLoss, data: Sequence[Datum], logprobs: Sequence[Array], 
         return {}
     found = []
     for datum, values in zip(data, logprobs, strict=True):
-        inputs = {name: torch.as_tensor(datum.loss_inputs[name]) for name in loss.inputs}
-        found.append(loss.metrics(torch.as_tensor(values), inputs, config))
+        rows = torch.as_tensor(values)
+        found.append(loss.metrics(rows, tensors(datum, loss.inputs, rows), config))
     return reduced(found)

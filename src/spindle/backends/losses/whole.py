@@ -1,6 +1,6 @@
 """Losses that couple the tokens of a datum: their value, and their slope at every logprob."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from spindle.backends.contract import Datum
 from spindle.backends.losses.checks import TARGETS
-from spindle.backends.losses.kinds import Config, DatumLoss
+from spindle.backends.losses.kinds import Config, DatumLoss, tensors
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ def slopes(loss: DatumLoss, data: Sequence[Datum], logprobs: Tensor, config: Con
         stop = start + len(datum.tokens)
         rows = logprobs[start:stop].detach()
         leaf = rows.reshape(datum.loss_inputs[TARGETS].shape).requires_grad_(with_gradient)
-        inputs = {
-            name: torch.as_tensor(datum.loss_inputs[name]).to(leaf.device) for name in (*loss.inputs, *loss.ranks)
-        }
+        inputs = tensors(datum, loss.inputs, leaf) | _ranked(datum, loss.ranks, leaf)
         with torch.set_grad_enabled(with_gradient):
             value, measured = loss.datum(leaf, inputs, config)
         total += float(value.detach())
@@ -46,6 +44,11 @@ def slopes(loss: DatumLoss, data: Sequence[Datum], logprobs: Tensor, config: Con
             found.append(_slope(value, leaf).reshape(rows.shape))
         start = stop
     return Slopes(total, torch.cat(found) if with_gradient else None, metrics)
+
+
+def _ranked(datum: Datum, ranks: Mapping[str, int], like: Tensor) -> dict[str, Tensor]:
+    """Inputs of any shape keep their type: a graph may index with whole numbers."""
+    return {name: torch.as_tensor(datum.loss_inputs[name]).to(like.device) for name in ranks}
 
 
 def _slope(value: Tensor, leaf: Tensor) -> Tensor:
