@@ -17,6 +17,12 @@ def write_atomically(path: Path, content: bytes) -> None:
     _sync(path.parent)
 
 
+def remove(path: Path) -> None:
+    """Delete a file, if it is there; it stays deleted once this returns."""
+    path.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
 def make_directory(path: Path) -> None:
     """Create a directory and what is missing above it; all of it is on the disk when this returns."""
     if not path.is_dir():

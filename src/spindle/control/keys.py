@@ -22,7 +22,7 @@ def api_key(data: Path, environment: Mapping[str, str]) -> str:
         return _checked(given, "SPINDLE_API_KEY", "set another one, or unset it to have one made")
     path = data / "api-key"
     if not path.exists():
-        _write_secret(path, PREFIX + secrets.token_urlsafe(32))
+        write_secret(path, PREFIX + secrets.token_urlsafe(32))
     return _checked(path.read_text(errors="replace").strip(), f"The key in {path}", "delete the file to have one made")
 
 
@@ -33,7 +33,8 @@ def _checked(key: str, what: str, remedy: str) -> str:
     return key
 
 
-def _write_secret(path: Path, secret: str) -> None:
+def write_secret(path: Path, secret: str) -> None:
+    """Write a file that its owner alone can read."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

@@ -11,12 +11,14 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+@-]{0,127}")
 
 
 class Kind(StrEnum):
-    """Two namespaces: one name may be in use in both."""
+    """Namespaces: one name may be in use in each."""
 
     TRAINING = "weights"
     """Adapter and optimizer state, to train on from."""
     SAMPLER = "sampler_weights"
     """The adapter alone, to sample from."""
+    EXTERNAL = "external_weights"
+    """The adapter as other programs read it, possibly encrypted, to download."""
 
 
 @dataclass(frozen=True)

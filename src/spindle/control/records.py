@@ -10,6 +10,9 @@ from typing import Any
 from spindle.backends.contract import LoraShape, ModelInfo, OptimizerConfig
 from spindle.control.paths import CheckpointPath
 
+LOCAL = "local"
+"""Owner of what was made with the one key of a server that has no named ones."""
+
 
 @dataclass(frozen=True)
 class TrainingRun:
@@ -21,6 +24,10 @@ class TrainingRun:
     optimizer: OptimizerConfig
     created_at: datetime
     user_metadata: Mapping[str, str] = field(default_factory=dict)
+    owner: str = LOCAL
+    project_id: str | None = None
+    copied_from: str | None = None
+    """The checkpoint that `copy_weights` made this run for; such a run cannot be trained."""
 
     def to_json(self) -> bytes:
         return _dump(asdict(self))
@@ -35,12 +42,15 @@ class TrainingRun:
             optimizer=OptimizerConfig(**record["optimizer"]),
             created_at=datetime.fromisoformat(record["created_at"]),
             user_metadata=record["user_metadata"],
+            owner=record.get("owner", LOCAL),
+            project_id=record.get("project_id"),
+            copied_from=record.get("copied_from"),
         )
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """A saved state or sampler snapshot that is complete on disk."""
+    """A saved state, sampler snapshot or export that is complete on disk."""
 
     path: CheckpointPath
     directory: Path
@@ -53,6 +63,17 @@ class Checkpoint:
     created_at: datetime
     expires_at: datetime | None = None
     user_metadata: Mapping[str, str] = field(default_factory=dict)
+    public: bool = False
+    """Whether other owners may read it."""
+
+    def expired(self, now: datetime) -> bool:
+        """Whether its time is over."""
+        return self.expires_at is not None and self.expires_at <= now
+
+    def files(self) -> dict[str, Path]:
+        """Its files by their path below the directory."""
+        found = sorted(path for path in self.directory.rglob("*") if path.is_file())
+        return {path.relative_to(self.directory).as_posix(): path for path in found}
 
     def to_json(self) -> bytes:
         return _dump(asdict(self) | {"path": str(self.path), "directory": self.directory.name})
@@ -73,6 +94,7 @@ class Checkpoint:
             created_at=datetime.fromisoformat(record["created_at"]),
             expires_at=None if expires is None else datetime.fromisoformat(expires),
             user_metadata=record["user_metadata"],
+            public=record.get("public", False),
         )
 
 
