@@ -12,7 +12,8 @@ from starlette.requests import ClientDisconnect
 
 from spindle.backends.contract import UserError
 from spindle.control import Service
-from spindle.control.errors import GoneError, NotFoundError
+from spindle.control.errors import ForbiddenError, GoneError, NotFoundError
+from spindle.control.records import LOCAL
 from spindle.wire import routes_futures, routes_sampling, routes_session, routes_training
 from spindle.wire.bodies import Rejected
 
@@ -47,6 +48,7 @@ def create_app(service: Service, key: str) -> FastAPI:
     for module in (routes_session, routes_training, routes_sampling, routes_futures):
         app.include_router(module.router, prefix="/api/v1", dependencies=[Depends(_KeyCheck(key))])
     app.add_exception_handler(UserError, _answer(400))
+    app.add_exception_handler(ForbiddenError, _answer(403))
     app.add_exception_handler(NotFoundError, _answer(404))
     app.add_exception_handler(GoneError, _answer(410))
     app.add_exception_handler(Rejected, _rejected)
@@ -67,6 +69,7 @@ class _KeyCheck:
         given = request.headers.get("x-api-key", "")
         if not hmac.compare_digest(given.encode(), self._key):
             raise HTTPException(401, "The API key is not the one of this server: set TINKER_API_KEY as it printed.")
+        request.state.owner = LOCAL
 
 
 async def _every(seconds: float, chore: Callable[[], None]) -> None:

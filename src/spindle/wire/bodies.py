@@ -28,6 +28,12 @@ def service_of(request: Request) -> Service:
     return service
 
 
+def owner_of(request: Request) -> str:
+    """Whose key the request came with, as the key check found."""
+    owner: str = request.state.owner
+    return owner
+
+
 async def read_body(request: Request) -> bytes:
     """The raw body, refused as soon as it grows past the limit."""
     content = bytearray()
