@@ -14,6 +14,7 @@ from spindle.backends.bases import Bases
 from spindle.backends.contract import (
     AdamParams,
     BaseModel,
+    CustomLoss,
     ForwardBackward,
     ForwardBackwardResult,
     LoraShape,
@@ -27,7 +28,7 @@ from spindle.backends.lora import create_adapter, selected
 from spindle.backends.optimizer import AdamW, check_config, check_params
 from spindle.backends.snapshots import Snapshots
 
-MOST_RANK = 1024
+MOST_RANK = 256
 """Rank of an adapter; a slip of the finger must not take the machine's memory."""
 
 
@@ -64,9 +65,16 @@ class TorchBackend:
     def base_models(self) -> list[BaseModel]:
         return list(self._bases.infos.values())
 
-    def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
-        check_config(optimizer)
+    def check_model(self, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
+        self._bases.check(base_model)
         _check_lora(lora)
+        check_config(optimizer)
+
+    def check_custom_loss(self, loss: CustomLoss) -> None:
+        raise UserError("This server takes no uploaded losses; use forward_backward_custom with a plain function.")
+
+    def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
+        self.check_model(base_model, lora, optimizer)
         base = self._bases.get(base_model)
         shape = lora if lora.seed is not None else replace(lora, seed=secrets.randbits(31))
         info = ModelInfo(model_id, base_model, base.info.architecture, shape, optimizer, step=0)

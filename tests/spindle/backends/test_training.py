@@ -237,8 +237,8 @@ def test_a_failed_request_contributes_no_gradient(
 @pytest.mark.parametrize(
     ("lora", "optimizer", "base", "sentence"),
     [
-        (LoraShape(rank=0), OptimizerConfig(), None, "rank must be from 1 to 1024, found 0"),
-        (LoraShape(rank=10**6), OptimizerConfig(), None, "rank must be from 1 to 1024, found 1000000"),
+        (LoraShape(rank=0), OptimizerConfig(), None, "rank must be from 1 to 256, found 0"),
+        (LoraShape(rank=10**6), OptimizerConfig(), None, "rank must be from 1 to 256, found 1000000"),
         (LoraShape(seed=-1), OptimizerConfig(), None, "seed must be from 0 to .*, found -1"),
         (LoraShape(seed=2**70), OptimizerConfig(), None, "seed must be from 0 to .*, found 1180591620717411303424"),
         (LoraShape(train_attn=False, train_mlp=False, train_unembed=False), OptimizerConfig(), None, "all false"),

@@ -9,6 +9,7 @@ import numpy as np
 from spindle.backends.contract import (
     AdamParams,
     BaseModel,
+    CustomLoss,
     ForwardBackward,
     ForwardBackwardResult,
     LoraShape,
@@ -39,6 +40,14 @@ class RecordingBackend:
 
     def base_models(self) -> list[BaseModel]:
         return [BaseModel("base", Path("/nowhere"), "LlamaForCausalLM", 128, 100)]
+
+    def check_model(self, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
+        if optimizer.type == "unknown":
+            raise UserError(f"no optimizer {optimizer.type}")
+
+    def check_custom_loss(self, loss: CustomLoss) -> None:
+        if loss.name == "bad":
+            raise UserError("bad graph")
 
     def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         self._note(f"create {model_id}")
