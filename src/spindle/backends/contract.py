@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 Array = NDArray[Any]
 
 
+ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
+"""What a saved adapter consists of, by the names of PEFT."""
+
+
 class UserError(Exception):
     """A request that cannot be done as asked; the text says what, where, expected, found, and what to do."""
 
