@@ -13,6 +13,8 @@ from tests.servers import SpindleServer
 ROOT = Path(__file__).parents[2]
 CLIENTS = Path(sys.prefix) / "clients"
 """Where `make clients` installs each of `clients/*.txt`."""
+UNREACHABLE = "http://127.0.0.1:9"
+"""A proxy that refuses at once: what a cookbook looks up elsewhere (prices) is not there, and costs no time."""
 
 
 def run(module: str, *arguments: str, server: SpindleServer, clients: list[str], seconds: float = 200) -> Any:
@@ -23,7 +25,7 @@ def run(module: str, *arguments: str, server: SpindleServer, clients: list[str],
     path = [*(str(CLIENTS / name) for name in clients), str(ROOT)]
     ended = subprocess.run(
         [sys.executable, "-m", f"tests.conformance.{module}", *arguments],
-        env={**server.client_environment(), "PYTHONPATH": ":".join(path)},
+        env={**server.client_environment(), "PYTHONPATH": ":".join(path), "HTTPS_PROXY": UNREACHABLE},
         cwd=ROOT,
         capture_output=True,
         text=True,
