@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from spindle.backends.contract import UserError
-from spindle.control.results import Result
+from spindle.control.results import Cells, Result
 
 KEEP_FETCHED = 600.0
 """Seconds a fetched result is kept, because the reply may have been lost on its way."""
@@ -38,6 +38,8 @@ class Promise:
     request_id: str
     session_id: str
     future: Future[Any]
+    cells: Cells | None = None
+    """Where in the matrix of its target logprobs a sampling request asked for something; None for everywhere."""
     fetched_at: float | None = None
 
     async def outcome(self, timeout: float) -> Result | Failure | None:
@@ -83,6 +85,13 @@ def failed(error: Exception) -> Future[Any]:
     return future
 
 
+def done(result: Result) -> Future[Any]:
+    """A future that has ended well already."""
+    future: Future[Any] = Future()
+    future.set_result(result)
+    return future
+
+
 @dataclass
 class PromiseBook:
     """All promises of this process, by request id."""
@@ -90,11 +99,16 @@ class PromiseBook:
     clock: Callable[[], float] = time.monotonic
     _promises: dict[str, Promise] = field(default_factory=dict)
 
-    def make(self, request_id: str, session_id: str, start: Callable[[], Future[Any]]) -> Promise:
-        """The promise of that id; `start` runs only if there is none yet, and a `UserError` of it fails the promise."""
+    def make(
+        self, request_id: str, session_id: str, start: Callable[[], Future[Any]], cells: Cells | None = None
+    ) -> Promise:
+        """The promise of that id; `start` runs only if there is none yet, and a `UserError` of it fails the promise.
+
+        A `BusyError` of it leaves no promise behind: the same request may come again.
+        """
         promise = self._promises.get(request_id)
         if promise is None:
-            promise = Promise(request_id, session_id, _started(start))
+            promise = Promise(request_id, session_id, _started(start), cells)
             self._promises[request_id] = promise
         return promise
 
@@ -107,10 +121,16 @@ class PromiseBook:
             promise.fetched_at = self.clock()
 
     def cancel(self, request_id: str) -> None:
-        """Stop a sampling request that has not started; anything else goes on."""
+        """Stop a sampling request, which nobody asks about any more; anything else goes on."""
         promise = self._promises.get(request_id)
-        if promise is not None:
-            promise.future.cancel()
+        if promise is not None and promise.future.cancel():
+            self.fetched(request_id)
+
+    def forget(self, request_id: str) -> None:
+        """The client has the result; one that is still to come is kept."""
+        promise = self._promises.get(request_id)
+        if promise is not None and promise.future.done():
+            del self._promises[request_id]
 
     def tidy(self, live_sessions: set[str]) -> None:
         """Drop fetched results after a while, and those of ended sessions too."""

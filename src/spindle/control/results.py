@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from spindle.backends.contract import ForwardBackwardResult, SampleResult
+from spindle.backends.contract import Array, ForwardBackwardResult, SampleResult
 
 
 @dataclass(frozen=True)
@@ -35,4 +35,36 @@ class WeightsLoaded:
     model_id: str
 
 
-Result = ForwardBackwardResult | SampleResult | ModelCreated | StepApplied | StateSaved | SamplerSaved | WeightsLoaded
+@dataclass(frozen=True)
+class ModelUnloaded:
+    model_id: str
+
+
+@dataclass(frozen=True)
+class LossStored:
+    """An uploaded loss passed its checks."""
+
+    loss_id: str
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The listed cells of a sparse matrix in compressed rows (CSR)."""
+
+    row_starts: Array
+    """int64 [rows + 1]"""
+    columns: Array
+    """int64 [cells]"""
+
+
+Result = (
+    ForwardBackwardResult
+    | SampleResult
+    | ModelCreated
+    | ModelUnloaded
+    | LossStored
+    | StepApplied
+    | StateSaved
+    | SamplerSaved
+    | WeightsLoaded
+)

@@ -3,19 +3,24 @@
 import shutil
 import time
 import uuid
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Any
 
-from spindle.backends.contract import Array, BaseModel, SampleRequest, SampleResult, SamplingParams, UserError
+from spindle.backends.contract import Array, BaseModel, SampleRequest, SamplingParams, UserError
 from spindle.control.catalogue import Catalogue
+from spindle.control.completions import CLONE, Completion, Completions
 from spindle.control.errors import GoneError, NotFoundError
+from spindle.control.leases import Leases
+from spindle.control.limits import Gauge
 from spindle.control.lost import Lost, session_of
 from spindle.control.paths import CheckpointPath, Kind
 from spindle.control.promises import Promise, PromiseBook, failed
+from spindle.control.results import Cells
 from spindle.control.sessions import Sessions
 from spindle.engine import Engine
 
@@ -38,9 +43,13 @@ class Sampler:
     model_path: str | None = None
     ephemeral_of: str | None = None
     """The training run that an ephemeral snapshot was taken from."""
+    follows: bool = False
+    """Whether the next snapshot of that kind replaces the weights of this one."""
     last_used: float = 0.0
     clients: int = 1
     """Clients that sample from it; a clone asks for its number by joining."""
+    completions: defaultdict[int, Completions] = field(default_factory=lambda: defaultdict(Completions))
+    """What ended, by client."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +61,29 @@ class Prompt:
     num_samples: int
     params: SamplingParams
     prompt_logprobs: bool = False
+    prompt_logprobs_last_n: int | None = None
+    topk_prompt_logprobs: int = 0
+    topk_sample_logprobs: int = 0
+    target_prompt_logprobs: Array | None = None
+    """int64 [P - 1, K]"""
+    prompt_alt_tokens_k: int = 0
+    cells: Cells | None = None
+    """The cells of `target_prompt_logprobs` that were listed, where it came sparse."""
+
+    def request(self, base_model: str, adapter: Path | None) -> SampleRequest:
+        return SampleRequest(
+            base_model=base_model,
+            adapter=adapter,
+            prompt=self.tokens,
+            num_samples=self.num_samples,
+            params=self.params,
+            prompt_logprobs=self.prompt_logprobs,
+            prompt_logprobs_last_n=self.prompt_logprobs_last_n,
+            topk_prompt_logprobs=self.topk_prompt_logprobs,
+            topk_sample_logprobs=self.topk_sample_logprobs,
+            target_prompt_logprobs=self.target_prompt_logprobs,
+            prompt_alt_tokens_k=self.prompt_alt_tokens_k,
+        )
 
 
 @dataclass
@@ -64,10 +96,15 @@ class Samplers:
     promises: PromiseBook
     lost: Lost
     base_models: Sequence[BaseModel]
+    sequences: Gauge
+    """Samples that were asked for and have not ended."""
+    tokens: Gauge
+    """Tokens of prompts and training data that wait or are being computed."""
     ephemeral: Path
     """Folder of ephemeral snapshots; emptied at start."""
     clock: Callable[[], float] = time.monotonic
     _samplers: dict[str, Sampler] = field(default_factory=dict)
+    _leases: Leases = field(default_factory=Leases)
 
     def __post_init__(self) -> None:
         shutil.rmtree(self.ephemeral, ignore_errors=True)
@@ -96,11 +133,17 @@ class Samplers:
         directory.mkdir()
         return directory
 
-    def open_ephemeral(self, model_id: str, number: int, base_model: str, directory: Path) -> Sampler:
-        """Open a sampling session on a snapshot just written."""
+    def open_ephemeral(
+        self, model_id: str, number: int, base_model: str, directory: Path, *, follows: bool = False
+    ) -> Sampler:
+        """Open a sampling session on a snapshot just written. One that `follows` moves its run's earlier ones along."""
         session_id = session_of(model_id)
         sampler_id = f"{session_id}:sample:{number}"
-        return self._keep(Sampler(sampler_id, session_id, base_model, directory, ephemeral_of=model_id))
+        if follows:
+            self._move(model_id, directory)
+        return self._keep(
+            Sampler(sampler_id, session_id, base_model, directory, ephemeral_of=model_id, follows=follows)
+        )
 
     def get(self, sampler_id: str) -> Sampler:
         sampler = self._samplers.get(sampler_id)
@@ -119,7 +162,7 @@ class Samplers:
     def sample(self, sampler_id: str, sequence_id: int, prompt: Prompt) -> Promise:
         """Queue one request."""
 
-        def start() -> Future[SampleResult]:
+        def start() -> Future[Any]:
             sampler = self._samplers.get(sampler_id)
             if sampler is None:
                 raise self.lost.sampler(sampler_id)
@@ -128,23 +171,43 @@ class Samplers:
                     f"{sampler.model_path} expired or was overwritten after this sampling client was made; "
                     "make a new one from a checkpoint that is there."
                 )
+            self.sequences.admit(prompt.num_samples)
+            self.tokens.admit(len(prompt.tokens))
             sampler.last_used = self.clock()
-            return self.engine.sample(
-                SampleRequest(
-                    sampler.base_model,
-                    sampler.adapter,
-                    prompt.tokens,
-                    prompt.num_samples,
-                    prompt.params,
-                    prompt.prompt_logprobs,
-                )
-            )
+            future = self.engine.sample(prompt.request(sampler.base_model, sampler.adapter))
+            self.sequences.hold(prompt.num_samples, future)
+            self.tokens.hold(len(prompt.tokens), future)
+            if sampler.ephemeral_of is not None and sampler.adapter is not None:
+                self._lend(sampler.adapter, future)
+            return future
 
-        return self.promises.make(f"{sampler_id}:{sequence_id}", session_of(sampler_id), start)
+        return self._promise(sampler_id, sequence_id, start, prompt.cells)
 
     def refuse(self, sampler_id: str, sequence_id: int, error: UserError) -> Promise:
         """A request that makes no sense fails as a promise, like any other."""
-        return self.promises.make(f"{sampler_id}:{sequence_id}", session_of(sampler_id), lambda: failed(error))
+        return self._promise(sampler_id, sequence_id, lambda: failed(error))
+
+    async def ended(self, sampler_id: str, client: int, cursor: int, timeout: float) -> list[Completion]:
+        """Which requests of one client ended after `cursor`, waited for at most `timeout` seconds."""
+        sampler = self.get(sampler_id)
+        sampler.last_used = self.clock()
+        return await sampler.completions[client].after(cursor, timeout)
+
+    def _promise(
+        self, sampler_id: str, sequence_id: int, start: Callable[[], Future[Any]], cells: Cells | None = None
+    ) -> Promise:
+        request_id = f"{sampler_id}:{sequence_id}"
+        if (promise := self.promises.get(request_id)) is not None:
+            return promise
+        promise = self.promises.make(request_id, session_of(sampler_id), start, cells)
+        if (sampler := self._samplers.get(sampler_id)) is not None:
+            sampler.completions[sequence_id // CLONE].follow(request_id, promise.future)
+        return promise
+
+    def _lend(self, directory: Path, until: Future[Any]) -> None:
+        """Keep a snapshot's files while a request may read them."""
+        self._leases.take(directory)
+        until.add_done_callback(lambda _: self._leases.give_back(directory))
 
     # ---- ending
 
@@ -170,8 +233,21 @@ class Samplers:
     def _drop(self, samplers: Sequence[Sampler]) -> None:
         for sampler in samplers:
             del self._samplers[sampler.sampler_id]
-            if sampler.ephemeral_of is not None and sampler.adapter is not None:
-                self.engine.later(partial(shutil.rmtree, sampler.adapter, ignore_errors=True))
+            if sampler.ephemeral_of is not None and sampler.adapter is not None and not self._shared(sampler.adapter):
+                self.engine.later(partial(self._leases.retire, sampler.adapter))
+
+    def _move(self, model_id: str, directory: Path) -> None:
+        """Give a run's sampling sessions that follow it a newer snapshot."""
+        followers = [
+            sampler for sampler in list(self._samplers.values()) if sampler.follows and sampler.ephemeral_of == model_id
+        ]
+        for old in {sampler.adapter for sampler in followers if sampler.adapter is not None}:
+            self.engine.later(partial(self._leases.retire, old))
+        for sampler in followers:
+            sampler.adapter = directory
+
+    def _shared(self, directory: Path) -> bool:
+        return any(sampler.adapter == directory for sampler in list(self._samplers.values()))
 
     def _keep(self, sampler: Sampler) -> Sampler:
         sampler.last_used = self.clock()

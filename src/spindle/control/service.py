@@ -2,16 +2,18 @@
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from spindle.backends.contract import Backend, BaseModel
 from spindle.control.catalogue import Catalogue, utc_now
+from spindle.control.custom_losses import CustomLosses
+from spindle.control.limits import Gauge, Limits
 from spindle.control.lost import Lost, session_of
-from spindle.control.promises import Failure, Promise, PromiseBook, failed
-from spindle.control.results import Result
+from spindle.control.pauses import Pauses
+from spindle.control.promises import Promise, PromiseBook, failed
 from spindle.control.samplers import Samplers
-from spindle.control.sessions import Sessions
+from spindle.control.sessions import SILENT, Finish, Sessions
 from spindle.control.training import Training
 from spindle.engine import Engine, Timing
 
@@ -26,38 +28,62 @@ class Service:
     promises: PromiseBook
     training: Training
     samplers: Samplers
+    losses: CustomLosses
     lost: Lost
     base_models: Sequence[BaseModel]
+    limits: Limits
+    public_url: str | None
+    """Where clients elsewhere reach this server; None for the address that a request came to."""
+    pauses: Pauses = field(default_factory=Pauses)
 
     @classmethod
-    def build(cls, backend: Backend, data: Path, timing: Timing | None = None) -> "Service":
+    def build(
+        cls,
+        backend: Backend,
+        data: Path,
+        timing: Timing | None = None,
+        limits: Limits | None = None,
+        public_url: str | None = None,
+    ) -> "Service":
         """A service over one backend that keeps its checkpoints in `data`."""
+        limits = limits or Limits()
         base_models = backend.base_models()
-        engine, catalogue = Engine(backend, timing), Catalogue(data)
-        sessions, promises = Sessions(), PromiseBook()
+        engine, catalogue = Engine(backend, timing), Catalogue(data, checkpoint_bytes=limits.checkpoint_bytes)
+        sessions, promises = Sessions(limits.sessions), PromiseBook()
         lost = Lost(sessions, catalogue, utc_now())
-        samplers = Samplers(engine, catalogue, sessions, promises, lost, base_models, data / "ephemeral")
-        training = Training(engine, catalogue, sessions, promises, samplers, lost)
-        return cls(engine, catalogue, sessions, promises, training, samplers, lost, base_models)
+        sequences = Gauge("queued_sequences", "samples", limits.queued_sequences)
+        tokens = Gauge("queued_tokens", "tokens", limits.queued_tokens)
+        samplers = Samplers(
+            engine, catalogue, sessions, promises, lost, base_models, sequences, tokens, data / "ephemeral"
+        )
+        losses = CustomLosses(sessions, promises, lost, backend.check_custom_loss)
+        training = Training(
+            engine, catalogue, sessions, promises, samplers, lost, losses, tokens, backend.check_model, limits.models
+        )
+        return cls(
+            engine, catalogue, sessions, promises, training, samplers, losses, lost, base_models, limits, public_url
+        )
 
-    async def outcome(self, request_id: str, timeout: float) -> Result | Failure | None:
-        """How a promise ended, waited for at most `timeout` seconds; an unknown one has failed."""
+    def promise(self, request_id: str) -> Promise:
+        """The promise of that id; an unknown one has failed."""
         self.sessions.seen(session_of(request_id))
         promise = self.promises.get(request_id)
-        if promise is None:
-            promise = Promise(request_id, "", failed(self.lost.promise(request_id)))
-        return await promise.outcome(timeout)
+        return promise or Promise(request_id, "", failed(self.lost.promise(request_id)))
 
-    def end_session(self, session_id: str) -> None:
+    def end_session(self, session_id: str, finish: Finish) -> None:
         """Free what a session held; its named checkpoints stay. Ending it again is fine."""
-        if self.sessions.end(session_id):
+        if self.sessions.end(session_id, finish):
             self.training.close_session(session_id)
             self.samplers.close_session(session_id)
+            self.losses.close_session(session_id)
 
     def tidy(self) -> None:
         """End silent sessions, fail gaps, forget old results and samplers. To be called every few seconds."""
+        if paused := self.pauses.since_last_look():
+            self.sessions.forgive(paused)
+            self.engine.forgive(paused)
         for session_id in self.sessions.expired():
-            self.end_session(session_id)
+            self.end_session(session_id, SILENT)
         self.engine.fail_gaps()
         self.promises.tidy(self.sessions.live())
         self.samplers.tidy()
@@ -68,5 +94,6 @@ class Service:
 
     def stop(self, grace: float) -> None:
         """Let the running command end, for at most `grace` seconds, and remove what does not outlive the process."""
+        self.losses.stop()
         self.engine.stop(grace)
         shutil.rmtree(self.samplers.ephemeral, ignore_errors=True)

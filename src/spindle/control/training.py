@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spindle.backends.contract import (
@@ -15,15 +15,19 @@ from spindle.backends.contract import (
     UserError,
 )
 from spindle.control.catalogue import Catalogue, utc_now
-from spindle.control.errors import NotFoundError
+from spindle.control.custom_losses import CUSTOM, CustomLosses
+from spindle.control.errors import FullError, NotFoundError
+from spindle.control.limits import LATER, Gauge
 from spindle.control.lost import Lost, session_of
 from spindle.control.paths import CheckpointPath, Kind, checked_name
-from spindle.control.promises import Promise, PromiseBook
+from spindle.control.promises import Promise, PromiseBook, done
 from spindle.control.records import Checkpoint, SaveOptions, Staged, TrainingRun
-from spindle.control.results import ModelCreated, SamplerSaved, StateSaved, StepApplied, WeightsLoaded
+from spindle.control.results import ModelCreated, ModelUnloaded, SamplerSaved, StateSaved, StepApplied, WeightsLoaded
 from spindle.control.samplers import Samplers
 from spindle.control.sessions import Sessions
 from spindle.engine import Command, Engine, Work, refusal
+
+CheckModel = Callable[[str, LoraShape, OptimizerConfig], None]
 
 
 @dataclass(frozen=True)
@@ -49,19 +53,28 @@ class Training:
     promises: PromiseBook
     samplers: Samplers
     lost: Lost
+    losses: CustomLosses
+    tokens: Gauge
+    """Tokens of training data and prompts that wait or are being computed."""
+    check: CheckModel
+    """Raises `UserError` for a model that cannot be made."""
+    most: int
+    """Live models."""
     _infos: dict[str, ModelInfo | None] = field(default_factory=dict)
     """What is fixed about each live model and its step count; None until it is made. Kept here so that reading it
     never waits for a computation."""
+    _failed: set[str] = field(default_factory=set)
+    """Models whose creation failed."""
 
     # ---- creation
 
     def create(self, new: NewModel, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> Promise:
-        """A fresh adapter on a base model."""
+        """A fresh adapter on a base model. `UserError` at once for one that is not offered."""
 
         def make(backend: Backend) -> None:
             backend.create_model(new.model_id, base_model, lora, optimizer)
 
-        return self._open(new, make, ModelCreated(new.model_id))
+        return self._open(new, make, ModelCreated(new.model_id), lambda: self.check(base_model, lora, optimizer))
 
     def create_from_state(
         self,
@@ -72,7 +85,15 @@ class Training:
         *,
         with_optimizer: bool,
     ) -> Promise:
-        """A new model from a saved state; without its optimizer state it starts a fresh one."""
+        """A new model from a saved state; without its optimizer state it starts a fresh one.
+
+        `UserError` at once for an optimizer that is not offered.
+        """
+
+        def check() -> None:
+            if optimizer is not None:
+                state = self._state(path)
+                self.check(state.base_model, state.lora, optimizer)
 
         def make(backend: Backend) -> None:
             state = self._state(path)
@@ -83,9 +104,15 @@ class Training:
             chosen = None if with_optimizer else optimizer or OptimizerConfig()
             backend.create_model_from_state(new.model_id, state.directory, chosen, with_optimizer=with_optimizer)
 
-        return self._open(new, make, WeightsLoaded(path, new.model_id))
+        return self._open(new, make, WeightsLoaded(path, new.model_id), check)
 
-    def _open(self, new: NewModel, make: Callable[[Backend], None], result: Any) -> Promise:
+    def _open(self, new: NewModel, make: Callable[[Backend], None], result: Any, check: Callable[[], None]) -> Promise:
+        request_id = f"{new.model_id}:0"
+        if (promise := self.promises.get(request_id)) is not None:
+            return promise
+        if new.session_id in self.sessions.live():
+            check()
+
         def run(backend: Backend) -> ModelInfo:
             make(backend)
             self._refresh(backend, new.model_id)
@@ -101,16 +128,32 @@ class Training:
         def start() -> Future[Any]:
             if new.session_id not in self.sessions.live():
                 raise self.lost.session(new.session_id)
+            if len(self._infos.keys() - self._failed) >= self.most:
+                raise FullError(
+                    f"The server's limit models is reached: {self.most} training runs are live; "
+                    "close the session of one, or wait until a silent one ends.",
+                    "models",
+                    LATER,
+                )
             self._infos.setdefault(new.model_id, None)
-            return self.engine.open(new.model_id, Work(run, persist))
+            future = self.engine.open(new.model_id, Work(run, persist))
+            future.add_done_callback(lambda made: self._failed.add(new.model_id) if made.exception() else None)
+            return future
 
-        return self.promises.make(f"{new.model_id}:0", new.session_id, start)
+        return self.promises.make(request_id, new.session_id, start)
 
     # ---- commands
 
     def forward_backward(self, sequence_id: int, command: ForwardBackward) -> Promise:
         """Add a gradient, or only evaluate the loss."""
-        return self._submit(command.model_id, sequence_id, lambda: command)
+
+        def build() -> ForwardBackward:
+            if command.loss_fn != CUSTOM:
+                return command
+            return replace(command, custom=self.losses.resolve(command.config, command.model_id))
+
+        tokens = sum(len(datum.tokens) for datum in command.data)
+        return self._submit(command.model_id, sequence_id, build, tokens)
 
     def optim_step(self, model_id: str, sequence_id: int, params: AdamParams) -> Promise:
         """Apply and clear the gradient."""
@@ -158,14 +201,14 @@ class Training:
             ),
         )
 
-    def snapshot(self, model_id: str, sequence_id: int, sampling_session: int) -> Promise:
-        """An ephemeral snapshot with a sampling session on it."""
+    def snapshot(self, model_id: str, sequence_id: int, sampling_session: int, *, follows: bool = False) -> Promise:
+        """An ephemeral snapshot with a sampling session on it; the next one that `follows` replaces it, if it does."""
 
         def run(backend: Backend) -> SamplerSaved:
             directory = self.samplers.stage()
             backend.save_adapter(model_id, directory)
             base = backend.info(model_id).base_model
-            sampler = self.samplers.open_ephemeral(model_id, sampling_session, base, directory)
+            sampler = self.samplers.open_ephemeral(model_id, sampling_session, base, directory, follows=follows)
             return SamplerSaved(sampling_session_id=sampler.sampler_id)
 
         return self._submit(model_id, sequence_id, lambda: Work(run))
@@ -173,6 +216,10 @@ class Training:
     def refuse(self, model_id: str, sequence_id: int, error: UserError) -> Promise:
         """A request that makes no sense takes its place in the order, and fails there."""
         return self._submit(model_id, sequence_id, lambda: refusal(error))
+
+    def unread(self, owner: str) -> None:
+        """A request of this user's could not be read at all: do not wait long for it, whichever model it was for."""
+        self.engine.hurry(model_id for model_id in list(self._infos) if self._owner(model_id) == owner)
 
     # ---- reading
 
@@ -185,25 +232,50 @@ class Training:
             raise NotFoundError(f"Training run {model_id} is not there: it is being created, or its creation failed.")
         return info
 
+    def of_session(self, session_id: str) -> list[str]:
+        """The live models of a session."""
+        return [model_id for model_id in list(self._infos) if session_of(model_id) == session_id]
+
+    # ---- ending
+
+    def unload(self, model_id: str) -> Promise:
+        """Free a model before its session ends; what it has queued fails."""
+
+        def start() -> Future[Any]:
+            if model_id not in self._infos:
+                raise self.lost.model(model_id)
+            self._close(model_id, f"Training run {model_id} was unloaded by its client.")
+            return done(ModelUnloaded(model_id))
+
+        return self.promises.make(f"{model_id}:unload", session_of(model_id), start)
+
     def close_session(self, session_id: str) -> None:
         """Free a session's models; their checkpoints stay."""
-        for model_id in [model_id for model_id in self._infos if session_of(model_id) == session_id]:
-            del self._infos[model_id]
-            self.engine.close(model_id, str(self.lost.model(model_id)))
+        for model_id in self.of_session(session_id):
+            self._close(model_id, str(self.lost.model(model_id)))
+
+    def _close(self, model_id: str, reason: str) -> None:
+        del self._infos[model_id]
+        self._failed.discard(model_id)
+        self.engine.close(model_id, reason)
 
     # ---- inside
 
-    def _submit(self, model_id: str, sequence_id: int, build: Callable[[], Command]) -> Promise:
+    def _submit(self, model_id: str, sequence_id: int, build: Callable[[], Command], tokens: int = 0) -> Promise:
         def start() -> Future[Any]:
             if model_id not in self._infos:
                 raise self.lost.model(model_id)
             if sequence_id < 1:
                 raise UserError(f"seq_id is {sequence_id}; the requests of a training run count from 1.")
+            if sequence_id != self.engine.next_id(model_id):  # the next one is taken in: those behind it wait for it
+                self.tokens.admit(tokens)
             try:
                 command = build()
             except UserError as error:
                 command = refusal(error)
-            return self.engine.submit(model_id, sequence_id, command)
+            future = self.engine.submit(model_id, sequence_id, command)
+            self.tokens.hold(tokens, future)
+            return future
 
         return self.promises.make(f"{model_id}:{sequence_id}", session_of(model_id), start)
 
@@ -232,6 +304,9 @@ class Training:
         if path.kind is not Kind.TRAINING:
             raise UserError(f"{text} is a sampler snapshot without training state; load one made by save_state.")
         return self.catalogue.find(path)
+
+    def _owner(self, model_id: str) -> str:
+        return self.sessions.get(session_of(model_id)).owner
 
     def _refresh(self, backend: Backend, model_id: str) -> None:
         if model_id in self._infos:

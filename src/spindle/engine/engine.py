@@ -10,6 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any
 
 from spindle.backends.contract import Backend, ForwardBackward, SampleRequest, SampleResult, UserError
@@ -99,8 +100,9 @@ class Engine:
         _fail_all((ticket.future for ticket in dropped), UserError(reason))
 
     def later(self, chore: Turn) -> None:
-        """Run something slow but unimportant on the disk lane."""
-        self._disk.submit(_logged(chore))
+        """Run something slow but unimportant on the disk lane; at shutdown it is left out."""
+        with suppress(RuntimeError):
+            self._disk.submit(_logged(chore))
 
     def fail_gaps(self) -> None:
         """Fail what waits behind a request that never arrived, so that nobody waits for ever. Call it regularly."""

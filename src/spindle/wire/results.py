@@ -4,7 +4,16 @@ from typing import Any
 
 from spindle.backends.contract import ForwardBackwardResult, LoraShape, ModelInfo, OptimizerConfig, SampleResult
 from spindle.control.records import Checkpoint
-from spindle.control.results import ModelCreated, Result, SamplerSaved, StateSaved, StepApplied, WeightsLoaded
+from spindle.control.results import (
+    LossStored,
+    ModelCreated,
+    ModelUnloaded,
+    Result,
+    SamplerSaved,
+    StateSaved,
+    StepApplied,
+    WeightsLoaded,
+)
 
 Json = dict[str, Any]
 
@@ -26,6 +35,10 @@ def promise_result(result: Result) -> Json:
     match result:
         case ModelCreated(model_id):
             return {"type": "create_model", "model_id": model_id}
+        case ModelUnloaded(model_id):
+            return {"type": "unload_model", "model_id": model_id}
+        case LossStored(loss_id):
+            return {"type": "create_custom_loss", "loss_id": loss_id}
         case StepApplied(metrics):
             return {"metrics": metrics}
         case StateSaved(path):

@@ -40,7 +40,7 @@ async def retrieve_future(request: Request) -> Response:
     """The outcome of a promise, or 408 when there is none within `POLL` seconds."""
     body = await read(request, PromiseAddress)
     service = service_of(request)
-    outcome = await _unless_stopping(request, service.outcome(body.request_id, POLL))
+    outcome = await _unless_stopping(request, service.promise(body.request_id).outcome(POLL))
     if outcome is None:
         pending = {"type": "try_again", "request_id": body.request_id, "queue_state": "active"}
         return JSONResponse(pending, 408)

@@ -4,7 +4,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request, Response
 
-from spindle.wire.bodies import read, service_of
+from spindle.control.sessions import Finish
+from spindle.wire.bodies import owner_of, read, service_of
 from spindle.wire.requests import SessionAddress
 from spindle.wire.results import CLIENT_CONFIG, DYNAMIC_CONFIG
 
@@ -23,7 +24,8 @@ async def dynamic_config() -> dict[str, Any]:
 
 @router.post("/create_session")
 async def create_session(request: Request) -> dict[str, Any]:
-    session = service_of(request).sessions.create(request.headers.get("x-idempotency-key"))
+    key = request.headers.get("x-idempotency-key")
+    session = service_of(request).sessions.create(owner_of(request), idempotency_key=key)
     return {"type": "create_session", "session_id": session.session_id}
 
 
@@ -36,7 +38,7 @@ async def session_heartbeat(request: Request) -> dict[str, Any]:
 
 @router.post("/sessions/{session_id}/finish", status_code=204)
 async def finish_session(request: Request, session_id: str) -> Response:
-    service_of(request).end_session(session_id)
+    service_of(request).end_session(session_id, Finish("success"))
     return Response(status_code=204)
 
 

@@ -65,7 +65,7 @@ async def load_weights(request: Request) -> Json:
             new, wanted.path, wanted.base_model, optimizer, with_optimizer=wanted.optimizer
         )
 
-    return _create(request, body, create) if "session_id" in body else _command(request, body, load)
+    return _create(request, body, create) if "session_id" in body else command(request, body, load)
 
 
 @router.post("/forward_backward")
@@ -82,8 +82,8 @@ async def forward_backward(request: Request) -> Json:
     try:
         command = await run_in_threadpool(read_forward_backward, message)
     except UserError as error:
-        return _promise(training.refuse(message.model_id, message.seq_id, error), message.model_id)
-    return _promise(training.forward_backward(message.seq_id, command), message.model_id)
+        return promised(training.refuse(message.model_id, message.seq_id, error), message.model_id)
+    return promised(training.forward_backward(message.seq_id, command), message.model_id)
 
 
 @router.post("/optim_step")
@@ -94,7 +94,7 @@ async def optim_step(request: Request) -> Json:
         params = parse(OptimStep, body).to_contract()
         return service_of(request).training.optim_step(address.model_id, address.seq_id, params)
 
-    return _command(request, body, submit)
+    return command(request, body, submit)
 
 
 @router.post("/save_weights")
@@ -105,7 +105,7 @@ async def save_weights(request: Request) -> Json:
         wanted = parse(SaveWeights, body)
         return service_of(request).training.save_state(address.model_id, address.seq_id, wanted.path, wanted.options())
 
-    return _command(request, body, submit)
+    return command(request, body, submit)
 
 
 @router.post("/save_weights_for_sampler")
@@ -122,7 +122,7 @@ async def save_weights_for_sampler(request: Request) -> Json:
             raise UserError(f"A sampler of kind {wanted.kind!r} is not supported; use kind='snapshot'.")
         return training.snapshot(address.model_id, address.seq_id, wanted.sampling_session_seq_id)
 
-    return _command(request, body, submit)
+    return command(request, body, submit)
 
 
 @router.post("/get_info")
@@ -137,14 +137,14 @@ async def read_weights_info(request: Request) -> Json:
     return weights_info(service_of(request).catalogue.find(CheckpointPath.parse(body.tinker_path)))
 
 
-def _command(request: Request, body: Json, submit: Callable[[Address], Promise]) -> Json:
+def command(request: Request, body: Json, submit: Callable[[Address], Promise]) -> Json:
     """Submit a command; one that makes no sense keeps its place in the order and fails there."""
     address = parse(Address, body)
     try:
         promise = submit(address)
     except UserError as error:
         promise = service_of(request).training.refuse(address.model_id, address.seq_id, error)
-    return _promise(promise, address.model_id)
+    return promised(promise, address.model_id)
 
 
 def _create(request: Request, body: Json, submit: Callable[[NewModel], Promise]) -> Json:
@@ -156,8 +156,8 @@ def _create(request: Request, body: Json, submit: Callable[[NewModel], Promise])
     except UserError as error:
         reason = error
         promise = service_of(request).promises.make(f"{new.model_id}:0", new.session_id, lambda: failed(reason))
-    return _promise(promise, new.model_id)
+    return promised(promise, new.model_id)
 
 
-def _promise(promise: Promise, model_id: str) -> Json:
+def promised(promise: Promise, model_id: str) -> Json:
     return {"request_id": promise.request_id, "model_id": model_id}

@@ -1,6 +1,7 @@
 """The control plane over an engine whose backend only records."""
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,11 +12,12 @@ import pytest
 from spindle.backends.contract import AdamParams, LoraShape, OptimizerConfig, SamplingParams
 from spindle.control import Failure, Promise, Service
 from spindle.control.errors import GoneError, NotFoundError
+from spindle.control.limits import Limits
 from spindle.control.promises import Category
 from spindle.control.records import SaveOptions
 from spindle.control.results import ModelCreated, SamplerSaved, StateSaved, StepApplied, WeightsLoaded
 from spindle.control.samplers import IDLE_SNAPSHOT, KEEP_SNAPSHOTS, Prompt
-from spindle.control.sessions import EXPIRY
+from spindle.control.sessions import EXPIRY, SILENT, Finish
 from spindle.control.training import NewModel
 from tests.spindle.engine.recording import RecordingBackend, gradient
 
@@ -23,16 +25,34 @@ PROMPT = Prompt(np.arange(3), 1, SamplingParams())
 
 
 class Desk:
-    def __init__(self, data: Path) -> None:
+    def __init__(self, data: Path, limits: Limits | None = None) -> None:
         self.backend = RecordingBackend()
-        self.service = Service.build(self.backend, data)
+        self.service = Service.build(self.backend, data, limits=limits)
         self.skew = 0.0
-        for part in (self.service.sessions, self.service.samplers, self.service.promises):
+        for part in (self.service.sessions, self.service.samplers, self.service.promises, self.service.pauses):
             part.clock = lambda: time.monotonic() + self.skew
-        self.session = self.service.sessions.create().session_id
+        self.session = self.service.sessions.create("ann").session_id
 
     def end(self, promise: Promise) -> object:
-        return asyncio.run(self.service.outcome(promise.request_id, 5))
+        return asyncio.run(self.service.promise(promise.request_id).outcome(5))
+
+    def close(self) -> None:
+        self.service.end_session(self.session, Finish("success"))
+
+    def pass_time(self, seconds: float) -> None:
+        """In steps that a running server takes."""
+        for _ in range(math.ceil(seconds / 2)):
+            self.skew += 2
+            self.service.tidy()
+
+    def blocked(self) -> str:
+        """A model whose first command occupies the compute thread until `backend.hold` is set."""
+        model_id = self.model(9)
+        self.backend.entered.clear()
+        self.backend.hold.clear()
+        self.service.training.optim_step(model_id, 1, AdamParams())
+        assert self.backend.entered.wait(5)
+        return model_id
 
     def model(self, number: int = 0) -> str:
         new = NewModel(self.session, number, {"renderer": "chat"})
@@ -160,8 +180,8 @@ def test_ending_a_session_frees_models_and_snapshots_and_keeps_checkpoints(desk:
     desk.end(service.training.save_state(model_id, 1, "a", SaveOptions()))
     desk.end(service.training.snapshot(model_id, 2, 0))
     assert len(list(service.samplers.ephemeral.iterdir())) == 1
-    service.end_session(desk.session)
-    service.end_session(desk.session)
+    desk.close()
+    desk.close()
     until(lambda: f"unload {model_id}" in desk.backend.calls)
     until(lambda: not list(service.samplers.ephemeral.iterdir()))
     assert service.catalogue.last_state(model_id) is not None
@@ -174,13 +194,12 @@ def test_ending_a_session_frees_models_and_snapshots_and_keeps_checkpoints(desk:
 
 def test_a_silent_session_expires_and_heartbeats_keep_it(desk: Desk) -> None:
     model_id = desk.model()
-    for _ in range(3):
-        desk.skew += EXPIRY - 1
+    for _ in range(2):
+        desk.pass_time(EXPIRY - 4)
         desk.service.sessions.touch(desk.session)
-        desk.service.tidy()
     assert desk.service.training.info(model_id)
-    desk.skew += EXPIRY + 1
-    desk.service.tidy()
+    desk.pass_time(EXPIRY + 4)
+    assert desk.service.sessions.get(desk.session).finish == SILENT
     with pytest.raises(NotFoundError, match="its session ended"):
         desk.service.training.info(model_id)
 
@@ -188,11 +207,24 @@ def test_a_silent_session_expires_and_heartbeats_keep_it(desk: Desk) -> None:
 def test_a_session_that_asks_for_results_is_alive(desk: Desk) -> None:
     """A client whose heartbeats are held up, but which polls."""
     model_id = desk.model()
-    desk.skew += EXPIRY - 1
+    desk.pass_time(EXPIRY - 4)
     desk.end(desk.service.training.optim_step(model_id, 1, AdamParams()))
-    desk.skew += 2
+    desk.pass_time(8)
+    assert desk.service.training.info(model_id)
+
+
+def test_a_server_that_stood_still_ends_nobody_and_gives_up_on_nothing(desk: Desk) -> None:
+    """SIGSTOP, or a laptop's lid: no heartbeat could arrive meanwhile."""
+    model_id = desk.model()
+    desk.service.tidy()
+    parked = desk.service.training.optim_step(model_id, 2, AdamParams())
+    desk.skew += 10 * EXPIRY
     desk.service.tidy()
     assert desk.service.training.info(model_id)
+    assert not parked.future.done()
+    desk.pass_time(EXPIRY + 4)
+    with pytest.raises(GoneError):
+        desk.service.sessions.touch(desk.session)
 
 
 def test_what_an_earlier_process_promised_fails_at_once_and_says_how_to_go_on(tmp_path: Path) -> None:
@@ -202,7 +234,7 @@ def test_what_an_earlier_process_promised_fails_at_once_and_says_how_to_go_on(tm
     assert before.service.engine.stop(5)
     after = Desk(tmp_path)
     advice = f"create_training_client_from_state_with_optimizer('tinker://{model_id}/weights/a')"
-    outcome = asyncio.run(after.service.outcome(f"{model_id}:2", 5))
+    outcome = asyncio.run(after.service.promise(f"{model_id}:2").outcome(5))
     assert isinstance(outcome, Failure)
     assert outcome.category is Category.SERVER
     assert "Spindle was restarted" in outcome.error
@@ -251,7 +283,7 @@ def test_a_snapshot_that_outlasts_its_session_goes_too(desk: Desk) -> None:
     desk.backend.hold.clear()
     promise = service.training.snapshot(model_id, 1, 0)
     assert desk.backend.entered.wait(5)
-    service.end_session(desk.session)
+    desk.close()
     desk.backend.hold.set()
     desk.end(promise)
     service.tidy()
@@ -271,6 +303,7 @@ def test_a_stopped_service_leaves_checkpoints_alone_on_the_disk(desk: Desk) -> N
 
 def test_a_retried_session_creation_is_one_session(desk: Desk) -> None:
     sessions = desk.service.sessions
-    first = sessions.create("retry-key")
-    assert sessions.create("retry-key") is first
-    assert sessions.create("other-key") is not first
+    first = sessions.create("ann", idempotency_key="retry-key")
+    assert sessions.create("ann", idempotency_key="retry-key") is first
+    assert sessions.create("ann", idempotency_key="other-key") is not first
+    assert sessions.create("bob", idempotency_key="retry-key") is not first

@@ -1,0 +1,76 @@
+"""Losses that clients upload: checked once, kept with their session, named by later gradient requests."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from spindle.backends.contract import CustomLoss, UserError
+from spindle.control.lost import Lost, session_of
+from spindle.control.promises import Promise, PromiseBook
+from spindle.control.results import LossStored
+from spindle.control.sessions import Sessions
+
+CUSTOM = "custom"
+"""The loss_fn of a gradient request that names an uploaded loss by its configuration's `loss_id`."""
+MOST = 256
+"""Losses that one session may keep."""
+
+
+@dataclass
+class CustomLosses:
+    """The uploaded losses of all live sessions."""
+
+    sessions: Sessions
+    promises: PromiseBook
+    lost: Lost
+    check: Callable[[CustomLoss], None]
+    """Raises `UserError` for a graph that is not allowed; takes a bounded time."""
+    _losses: dict[str, CustomLoss] = field(default_factory=dict)
+    _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "spindle-loss-check"))
+
+    def create(
+        self, session_id: str, number: int, name: str, inputs: Mapping[str, int], graph: Mapping[str, Any]
+    ) -> Promise:
+        """Check and keep a loss; a repeated number gives the same promise."""
+        loss_id = loss_name(session_id, number)
+
+        def store() -> LossStored:
+            loss = CustomLoss(loss_id, name, inputs, graph)
+            self.check(loss)
+            self._losses[loss_id] = loss
+            return LossStored(loss_id)
+
+        def start() -> Future[Any]:
+            if session_id not in self.sessions.live():
+                raise self.lost.session(session_id)
+            if sum(session_of(kept) == session_id for kept in self._losses) >= MOST:
+                raise UserError(f"This session has {MOST} uploaded losses already; use one of them again.")
+            return self._checker.submit(store)
+
+        return self.promises.make(loss_id, session_id, start)
+
+    def resolve(self, config: Mapping[str, Any], model_id: str) -> CustomLoss:
+        """The uploaded loss that a gradient request's configuration names, or `UserError`."""
+        loss_id = config.get("loss_id")
+        loss = self._losses.get(loss_id) if isinstance(loss_id, str) else None
+        if loss is None or session_of(loss.loss_id) != session_of(model_id):
+            raise UserError(
+                f"loss_fn is {CUSTOM!r} with loss_id {loss_id!r}, which names no loss of this session; "
+                "make it with ServiceClient.create_custom_loss of the same client."
+            )
+        return loss
+
+    def close_session(self, session_id: str) -> None:
+        """Forget a session's losses."""
+        for loss_id in [loss_id for loss_id in self._losses if session_of(loss_id) == session_id]:
+            del self._losses[loss_id]
+
+    def stop(self) -> None:
+        """Let the check that runs end; nothing new is checked."""
+        self._checker.shutdown(wait=False, cancel_futures=True)
+
+
+def loss_name(session_id: str, number: int) -> str:
+    """The id of a session's loss."""
+    return f"{session_id}:loss:{number}"
