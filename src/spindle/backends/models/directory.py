@@ -22,10 +22,14 @@ class InstalledModel:
     """Hugging Face id, e.g. `HuggingFaceTB/SmolLM2-135M-Instruct`."""
     path: Path
     """Directory with config.json, safetensors and tokenizer."""
+    source: str
+    """Where it came from, for people: a package, the address at a hub, or a local directory."""
 
 
-def inspect(name: str, path: Path) -> BaseModel:
-    """Read a model directory's configuration. Raises `ModelError` if Spindle cannot serve it."""
+def inspect(name: str, path: Path, *, weights: bool = True) -> BaseModel:
+    """Read a model directory's configuration; `weights` False where those are yet to come.
+
+    Raises `ModelError` if Spindle cannot serve it."""
     config = _read_config(name, path)
     architecture = _architecture(name, path, config)
     if "sliding_attention" in (config.get("layer_types") or ()) or config.get("use_sliding_window"):
@@ -33,7 +37,7 @@ def inspect(name: str, path: Path) -> BaseModel:
             f"Model {name!r} in {path} uses sliding-window attention, which Spindle does not compute; "
             "serve a model whose layers all attend to the full context."
         )
-    if not any(path.glob("*.safetensors")):
+    if weights and not any(path.glob("*.safetensors")):
         raise ModelError(
             f"Model {name!r}: {path} holds no *.safetensors file; save the weights there with "
             "`model.save_pretrained(directory)`."

