@@ -3,40 +3,21 @@ import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime, timedelta
+import time
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spindle.backends.contract import LoraShape, ModelInfo, OptimizerConfig, UserError
+from spindle.backends.contract import UserError
 from spindle.control.catalogue import Catalogue
+from spindle.control.errors import NotFoundError
 from spindle.control.paths import CheckpointPath, Kind, checked_name
-from spindle.control.records import SaveOptions, TrainingRun
-
-RUN = "0f3c:train:0"
-INFO = ModelInfo(
-    RUN, "org/base", "LlamaForCausalLM", LoraShape(rank=4, seed=9), OptimizerConfig("adamw", {"eps": 1e-8}), 3
-)
-
-
-def path(name: str = "last", kind: Kind = Kind.TRAINING) -> CheckpointPath:
-    return CheckpointPath(RUN, kind, name)
-
-
-def save(catalogue: Catalogue, where: CheckpointPath, content: str, options: SaveOptions | None = None) -> None:
-    staged = catalogue.stage(where, INFO, options or SaveOptions())
-    (staged.directory / "state").write_text(content)
-    catalogue.publish(staged)
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.time = datetime(2030, 1, 1, tzinfo=UTC)
-
-    def __call__(self) -> datetime:
-        return self.time
+from spindle.control.records import SaveOptions
+from tests.spindle.control.saving import INFO, RUN, Clock, path, save, start_run
 
 
 def test_a_saved_checkpoint_is_found_by_a_later_process_with_everything_known_about_it(tmp_path: Path) -> None:
@@ -53,8 +34,7 @@ def test_a_saved_checkpoint_is_found_by_a_later_process_with_everything_known_ab
 
 
 def test_training_runs_are_remembered(tmp_path: Path) -> None:
-    run = TrainingRun(RUN, "org/base", INFO.lora, INFO.optimizer, datetime.now(UTC), {"renderer_name": "chat"})
-    Catalogue(tmp_path).record(run)
+    run = start_run(Catalogue(tmp_path), owner="alice", project="p1")
     assert Catalogue(tmp_path).run(RUN) == run
     assert Catalogue(tmp_path).run("0f3c:train:1") is None
 
@@ -143,19 +123,33 @@ def test_whatever_a_path_says_it_is_read_back_as_it_is_or_refused(text: str) -> 
         assert "/" not in parsed.run + parsed.name
 
 
-OVERWRITE_AND_DIE = """
+CHANGE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from tests.spindle.control.test_catalogue import INFO, path
+from tests.spindle.control.saving import INFO, path
 from spindle.control.catalogue import Catalogue
+from spindle.control.encryption import encrypt_files, recipients
+from spindle.control.paths import Kind
 from spindle.control.records import SaveOptions
 
-def save(root, content):
+KEY = "age1ecajc5aexcuv25jcgvdsx88lcu0dsdgnwnu9f2djeeet5my6fsxs6a7w94"
+
+def save(root, content, kind=Kind.TRAINING, keys=()):
     catalogue = Catalogue(root)
-    staged = catalogue.stage(path(), INFO, SaveOptions(overwrite=True))
+    staged = catalogue.stage(path(kind=kind), INFO, SaveOptions(overwrite=True))
     for part in range(3):
         (staged.directory / f"part{part}").write_text(content)
+    if keys:
+        encrypt_files(staged.directory, recipients(keys))
     catalogue.publish(staged)
+
+CHANGES = {
+    "overwrite": lambda root: save(root, "new"),
+    "delete": lambda root: Catalogue(root).delete(path()),
+    "ttl": lambda root: Catalogue(root).expire_in(path(), 3600),
+    "publish": lambda root: Catalogue(root).set_public(path(), True),
+    "external": lambda root: save(root, "new", Kind.EXTERNAL, [KEY]),
+}
 
 def die_at(number):
     seen = 0
@@ -167,12 +161,13 @@ def die_at(number):
                 os.kill(os.getpid(), signal.SIGKILL)
     sys.addaudithook(hook)
 
+change = CHANGES[sys.argv[2]]
 for number in range(1, 500):
     root = Path(sys.argv[1]) / str(number)
     save(root, "old")
     if os.fork() == 0:
         die_at(number)
-        save(root, "new")
+        change(root)
         os._exit(0)
     if os.WIFEXITED(os.wait()[1]):
         break
@@ -180,26 +175,54 @@ print(number)
 """
 
 
-def test_kill_9_before_any_file_operation_leaves_the_old_or_the_new_checkpoint_whole(tmp_path: Path) -> None:
-    """A process overwrites a checkpoint and is killed before its first, second, third ... operation on files."""
+def outcomes_of_dying(folder: Path, change: str) -> list[str]:
+    """What is found of a checkpoint after a process died before its first, second, third ... operation on files."""
     done = subprocess.run(
-        [sys.executable, "-c", OVERWRITE_AND_DIE, str(tmp_path)],
+        [sys.executable, "-c", CHANGE_AND_DIE, str(folder), change],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
         cwd=Path(__file__).parents[3],
     )
     operations = int(done.stdout)
-    assert operations > 20
-    survivors = []
-    for number in range(1, operations + 1):
-        found = Catalogue(tmp_path / str(number)).find(path())
-        (content,) = {(found.directory / f"part{part}").read_text() for part in range(3)}
-        survivors.append(content)
+    assert operations > 5
+    return [state_of(folder / str(number)) for number in range(1, operations + 1)]
+
+
+def state_of(root: Path) -> str:
+    """One word per checkpoint found, which must be whole, and alone in its folder."""
+    catalogue = Catalogue(root)
+    words = []
+    for found in catalogue.checkpoints():
+        contents = {file.read_bytes()[:3].decode() for file in found.directory.iterdir()}
+        assert len(list(found.directory.iterdir())) == 3
+        assert len(contents) == 1
+        word = contents.pop()
+        words.append(word + ("+ttl" if found.expires_at else "") + ("+public" if found.public else ""))
         leftovers = sorted(entry.name for entry in found.directory.parent.iterdir())
         assert leftovers == sorted(["last.json", found.directory.name])
-    assert survivors == sorted(survivors, reverse=True)
-    assert set(survivors) == {"old", "new"}
+    if not words:
+        assert [file for file in root.rglob("*") if file.is_file()] == []
+    return " ".join(sorted(words))
+
+
+@pytest.mark.parametrize(
+    ("change", "before", "after"),
+    [
+        ("overwrite", "old", "new"),
+        ("delete", "old", ""),
+        ("ttl", "old", "old+ttl"),
+        ("publish", "old", "old+public"),
+        ("external", "old", "age old"),
+    ],
+)
+def test_kill_9_before_any_file_operation_leaves_all_as_it_was_or_as_it_was_to_be(
+    tmp_path: Path, change: str, before: str, after: str
+) -> None:
+    seen = outcomes_of_dying(tmp_path, change)
+    turn = seen.index(after)
+    assert seen == [before] * turn + [after] * (len(seen) - turn)
+    assert turn > 0
 
 
 def test_a_lost_pointer_hides_a_checkpoint_instead_of_breaking_the_catalogue(tmp_path: Path) -> None:
@@ -258,3 +281,135 @@ def test_the_checkpoint_moves_with_its_folder(tmp_path: Path) -> None:
     save(Catalogue(tmp_path / "here"), path(), "weights")
     shutil.move(tmp_path / "here", tmp_path / "there")
     assert (Catalogue(tmp_path / "there").find(path()).directory / "state").read_text() == "weights"
+
+
+def test_a_deleted_checkpoint_is_gone_for_good_and_deleting_it_again_is_not_found(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    kept, gone = save(catalogue, path("kept"), "kept"), save(catalogue, path("gone"), "gone")
+    catalogue.delete(path("gone"))
+    with pytest.raises(NotFoundError, match="There is no checkpoint"):
+        catalogue.delete(path("gone"))
+    assert not gone.directory.exists()
+    assert kept.directory.exists()
+    for opened in (catalogue, Catalogue(tmp_path)):
+        assert [checkpoint.path.name for checkpoint in opened.checkpoints()] == ["kept"]
+
+
+def test_a_damaged_checkpoint_can_be_deleted_with_its_files(tmp_path: Path) -> None:
+    damaged = save(Catalogue(tmp_path), path("a"), "a").directory
+    save(Catalogue(tmp_path), path("a.xyz"), "other")
+    (damaged.parent / "a.json").write_bytes(b"{}")
+    catalogue = Catalogue(tmp_path)
+    catalogue.delete(path("a"))
+    assert not damaged.exists()
+    assert catalogue.get(path("a")) is None
+    assert Catalogue(tmp_path).get(path("a.xyz")) is not None
+
+
+def test_the_time_of_a_checkpoint_can_be_changed_and_taken_away(tmp_path: Path) -> None:
+    clock = Clock()
+    catalogue = Catalogue(tmp_path, now=clock)
+    save(catalogue, path(), "weights", SaveOptions(ttl_seconds=3600))
+    catalogue.expire_in(path(), 7200)
+    clock.time += timedelta(seconds=3601)
+    assert Catalogue(tmp_path, now=clock).find(path()).expires_at == clock.time + timedelta(seconds=3599)
+    catalogue.expire_in(path(), None)
+    clock.time += timedelta(days=4000)
+    assert Catalogue(tmp_path, now=clock).find(path()).expires_at is None
+    with pytest.raises(UserError, match="ttl_seconds is 60"):
+        catalogue.expire_in(path(), 60)
+    with pytest.raises(NotFoundError):
+        catalogue.expire_in(path("none"), 3600)
+
+
+def test_listing_leaves_out_what_expired_before_it_is_swept(tmp_path: Path) -> None:
+    clock = Clock()
+    catalogue = Catalogue(tmp_path, now=clock)
+    save(catalogue, path("brief"), "a", SaveOptions(ttl_seconds=3600))
+    clock.time += timedelta(seconds=1)
+    save(catalogue, path("long"), "b")
+    assert [checkpoint.path.name for checkpoint in catalogue.checkpoints()] == ["long", "brief"]
+    clock.time += timedelta(seconds=3599)
+    assert [checkpoint.path.name for checkpoint in catalogue.checkpoints(RUN)] == ["long"]
+    with pytest.raises(UserError, match="There is no checkpoint"), catalogue.reading(path("brief")):
+        pass
+    with pytest.raises(NotFoundError):
+        catalogue.expire_in(path("brief"), None)
+
+
+def test_a_checkpoint_is_public_until_it_is_not(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    save(catalogue, path(), "weights")
+    for public in (True, True, False, False):
+        catalogue.set_public(path(), public)
+        assert Catalogue(tmp_path).find(path()).public is public
+
+
+def test_files_that_are_read_outlive_their_checkpoint(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    old = save(catalogue, path(), "old").directory
+    with catalogue.reading(path()) as first, catalogue.reading(path()):
+        save(catalogue, path(), "new", SaveOptions(overwrite=True))
+        with catalogue.reading(path()) as second:
+            catalogue.delete(path())
+            assert (first.directory / "state").read_text() == "old"
+            assert (second.directory / "state").read_text() == "new"
+        assert not second.directory.exists()
+    assert not old.exists()
+    with pytest.raises(UserError, match="There is no checkpoint"), catalogue.reading(path()):
+        pass
+
+
+def test_only_the_version_that_is_there_can_be_borrowed(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    old = save(catalogue, path(), "old").directory
+    assert catalogue.borrow(path(), old)
+    new = save(catalogue, path(), "new", SaveOptions(overwrite=True)).directory
+    assert not catalogue.borrow(path(), old)
+    assert catalogue.borrow(path(), new)
+    assert old.exists()
+    catalogue.give_back(old)
+    assert not old.exists()
+
+
+def test_a_copy_is_a_run_of_its_own_that_shares_files_and_outlives_its_source(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    source = save(catalogue, path(), "weights", SaveOptions(user_metadata={"a": "1"}, ttl_seconds=3600))
+    catalogue.set_public(path(), True)
+    run = start_run(catalogue, "c0:train:0")
+    copied = catalogue.copy(path(), run, 7200)
+    assert copied.path == path(run="c0:train:0")
+    assert (copied.directory / "state").stat().st_ino == (source.directory / "state").stat().st_ino
+    assert (copied.step, copied.lora, copied.user_metadata, copied.public) == (3, INFO.lora, {"a": "1"}, False)
+    assert copied.expires_at is not None
+    assert (copied.expires_at - copied.created_at).total_seconds() == 7200
+    catalogue.delete(path())
+    assert (Catalogue(tmp_path).find(copied.path).directory / "state").read_text() == "weights"
+
+
+def test_what_is_known_of_a_run_survives_a_damaged_description(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    start_run(catalogue)
+    start_run(catalogue, "e:train:0")
+    save(catalogue, path(), "weights")
+    for file in tmp_path.rglob("run.json"):
+        file.write_bytes(b"{")
+    reopened = Catalogue(tmp_path)
+    run = reopened.run(RUN)
+    assert run is not None
+    assert (run.base_model, run.lora) == ("org/base", INFO.lora)
+    assert reopened.index.corrupted(RUN)
+    assert reopened.run("e:train:0") is None
+
+
+def test_ten_thousand_checkpoints_are_listed_without_the_disk(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    first = save(catalogue, path("first"), "a")
+    for number in range(10_000):
+        catalogue.index.put(replace(first, path=path(f"n{number}"), directory=first.directory.with_name(f"n{number}")))
+    shutil.rmtree(tmp_path)
+    begun = time.process_time()
+    listed = catalogue.checkpoints()
+    assert len(listed) == 10_001
+    assert listed[0].path.name == "n9999"
+    assert time.process_time() - begun < 0.5

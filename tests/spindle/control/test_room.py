@@ -1,0 +1,56 @@
+"""How much checkpoints may take."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from spindle.backends.contract import UserError
+from spindle.control.catalogue import Catalogue
+from spindle.control.paths import Kind
+from spindle.control.records import SaveOptions
+from spindle.control.room import FLOOR
+from tests.spindle.control.saving import path, save, start_run
+
+
+def files(root: Path) -> list[Path]:
+    return [file for file in root.rglob("*") if file.name == "state"]
+
+
+def test_a_save_over_the_limit_says_what_is_used_asked_and_allowed_and_what_to_delete(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path, checkpoint_bytes=10_000)
+    start_run(catalogue, "other:train:0", "other")
+    save(catalogue, path("secret", run="other:train:0"), "x" * 1000)
+    save(catalogue, path("large"), "x" * 5000)
+    save(catalogue, path("small", Kind.SAMPLER), "x" * 1000)
+    with pytest.raises(UserError) as refusal:
+        save(catalogue, path("next"), "x" * 4000)
+    sentence = str(refusal.value)
+    assert "it takes 3.9 KiB" in sentence
+    assert "take 6.8 KiB of the 9.8 KiB that its limit checkpoint_bytes allows" in sentence
+    assert "tinker checkpoint delete tinker://0f3c:train:0/weights/large frees 4.9 KiB" in sentence
+    assert "secret" not in sentence
+    assert len(files(tmp_path)) == 3
+    catalogue.delete(path("large"))
+    save(catalogue, path("next"), "x" * 4000)
+
+
+def test_what_an_overwrite_frees_counts_and_a_copy_takes_room(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path, checkpoint_bytes=10_000)
+    save(catalogue, path(), "x" * 6000)
+    save(catalogue, path(), "y" * 9000, SaveOptions(overwrite=True))
+    run = start_run(Catalogue(tmp_path / "elsewhere"), "c:train:0")
+    with pytest.raises(UserError, match=r"was not saved: it takes 8\.8 KiB"):
+        catalogue.copy(path(), run, None)
+    assert catalogue.run("c:train:0") is None
+    assert len(files(tmp_path)) == 1
+
+
+def test_a_disk_that_is_almost_full_is_left_alone(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    catalogue.room = dataclasses.replace(catalogue.room, free=lambda _: FLOOR - 1)
+    with pytest.raises(UserError, match=r"weights/last was not saved: the disk of .* has 256\.0 MiB free"):
+        save(catalogue, path(), "weights")
+    assert files(tmp_path) == []
+    catalogue.room = dataclasses.replace(catalogue.room, free=lambda _: FLOOR)
+    save(catalogue, path(), "weights")
