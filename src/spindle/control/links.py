@@ -40,7 +40,7 @@ class Links:
         expires = (self._now() + LIFETIME).replace(microsecond=0)
         stamp = str(int(expires.timestamp()))
         query = urlencode({"expires": stamp, "signature": self._signature(path, stamp)})
-        return Link(f"{quote(path, safe="/:")}?{query}", expires)
+        return Link(quote(path, safe="/:") + "?" + query, expires)
 
     def check(self, path: str, expires: str, signature: str) -> None:
         """`ForbiddenError` unless this server signed exactly that, and its time has not passed."""
