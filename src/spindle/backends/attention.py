@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from spindle.backends.packing import Plan
+
 ATTENTION = "spindle"
 
 _GROWTH = 128
@@ -17,12 +19,21 @@ _GROWTH = 128
 
 
 def attention(
-    module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Tensor | None, scaling: float, **_: Any
+    module: Any,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | Plan | None,
+    scaling: float,
+    **_: Any,
 ) -> tuple[Tensor, None]:
     """query [B, heads, T, D], key and value [B, key/value heads, L, D] to [B, T, heads, D].
 
-    Without a mask it is causal, T = L: sequences padded on the right need none.
+    Without a mask it is causal, T = L: sequences padded on the right need none. A plan says which rows of a packed
+    batch attend to which.
     """
+    if isinstance(attention_mask, Plan):
+        return attention_mask.attend(query, key, value, scaling), None
     outputs = F.scaled_dot_product_attention(
         query,
         key,

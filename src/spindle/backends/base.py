@@ -11,6 +11,7 @@ from torch import Tensor
 from spindle.backends import attention
 from spindle.backends.contract import BaseModel
 from spindle.backends.lora import HEAD, Place, Routing, Span, lora_linear, parts
+from spindle.backends.packing import Plan
 from spindle.backends.stopping import Text
 
 _LOGITS_AT_ONCE = 1 << 24
@@ -42,6 +43,8 @@ class Base(ABC):
     """Where an adapter may have a low-rank pair; the output head is the last."""
     cache_bytes_per_token: int
     """Bytes by which the cache of a row grows with each token."""
+    cache_bytes_per_row: int = 0
+    """Bytes that the cache of a row takes however short it is: recurrent states."""
 
     def __init__(self, model: BaseModel, device: torch.device, dtype: torch.dtype) -> None:
         self.info = model
@@ -60,7 +63,7 @@ class Base(ABC):
         *,
         cache: attention.PromptCache | attention.DecodeCache | None = None,
         positions: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Plan | None = None,
     ) -> Tensor:
         """Final hidden states [B, T, hidden] of `tokens` [B, T]; without positions and mask, causal from position 0.
 

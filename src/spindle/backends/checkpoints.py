@@ -103,8 +103,8 @@ def read_adapter(base: Base, directory: Path) -> Adapter:
     tensors = _read_tensors(directory / ADAPTER_WEIGHTS)
     pairs = {
         place.path: LowRank(
-            a=tensors[_name(place, "A")].to(base.device, base.dtype),
-            b=tensors[_name(place, "B")].to(base.device, base.dtype),
+            a=tensors[_name(place, "A")].to(base.device, torch.float32),
+            b=tensors[_name(place, "B")].to(base.device, torch.float32),
             scaling=shape.alpha / shape.rank,
         )
         for place in base.places

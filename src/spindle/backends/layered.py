@@ -13,6 +13,7 @@ from spindle.backends.base import Base
 from spindle.backends.contract import BaseModel
 from spindle.backends.loading import load_network
 from spindle.backends.lora import Flag, LoraLinear, Place, Span
+from spindle.backends.packing import Plan
 from spindle.backends.quiet import quiet_transformers
 
 _ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
@@ -54,7 +55,7 @@ class LayeredBase(Base):
         *,
         cache: attention.PromptCache | attention.DecodeCache | None = None,
         positions: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Plan | None = None,
     ) -> Tensor:
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=self.device)[None]

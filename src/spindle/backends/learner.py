@@ -1,4 +1,9 @@
-"""Forward and backward passes of one model over a request's data, in micro-batches of bounded memory."""
+"""Forward and backward passes over requests for gradients.
+
+A request's data are cut into micro-batches. A pass through the base model takes as many micro-batches as fit, of one
+or of several requests, each with rows and an adapter of its own, so that the result of a request depends on nothing but
+its model and its data.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -9,15 +14,28 @@ from torch import Tensor
 
 from spindle.backends import head, losses
 from spindle.backends.base import Base
+from spindle.backends.batching import packed_batches, padded_batches
 from spindle.backends.contract import Array, Datum, ForwardBackward, ForwardBackwardResult, UserError
+from spindle.backends.head import Targets
 from spindle.backends.lora import Adapter, Span
+from spindle.backends.losses.metrics import reduced
+from spindle.backends.packing import Packed, Plan, pack
 
 TOKENS_AT_ONCE = 2048
-"""Tokens in a micro-batch, padding included; activations of a 135M model take some 2 MB per token in fp32."""
+"""Tokens in a pass; activations of a 135M model take some 2 MB per token in fp32. A longer sequence is alone."""
 
 
 @dataclass(frozen=True)
-class Pass:
+class Job:
+    """A request, whose loss was looked up, on its model's adapter."""
+
+    adapter: Adapter
+    request: ForwardBackward
+    chosen: losses.Chosen
+
+
+@dataclass(frozen=True)
+class Learned:
     """What a request gave."""
 
     result: ForwardBackwardResult
@@ -25,73 +43,129 @@ class Pass:
     """By parameter name; empty after a forward pass alone."""
 
 
-def run(base: Base, adapter: Adapter, request: ForwardBackward, chosen: losses.Chosen) -> Pass:
-    """Evaluate a request's loss and, unless it is forward only, its gradient. Raises `UserError`.
-
-    Each request has micro-batches of its own, so that its result depends on nothing but the model and its data.
-    """
-    loss, config = chosen
-    losses.check(loss, request.data, vocabulary=base.info.vocabulary, context_length=base.info.context_length)
-    parameters = adapter.parameters()
-    _clear(parameters)
-    outputs: list[dict[str, Array]] = [{} for _ in request.data]
-    total = 0.0
-    for batch in _micro_batches(request.data):
-        data = [request.data[i] for i in batch]
-        result = _run_batch(base, adapter, chosen, data, forward_only=request.forward_only)
-        total += result.loss
-        for index, logprobs in zip(batch, _split(result.logprobs, data), strict=True):
-            outputs[index] = {"logprobs": logprobs}
-    gradient = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
-    _clear(parameters)
-    _check_finite(request, total, outputs, gradient)
-    tokens = float(sum(len(datum.tokens) for datum in request.data))
-    metrics = {"loss:sum": total, "tokens:sum": tokens}
-    if isinstance(loss, losses.TokenLoss):
-        metrics |= losses.measured(loss, request.data, [output["logprobs"] for output in outputs], config)
-    return Pass(ForwardBackwardResult(outputs=outputs, metrics=metrics), gradient)
+def run(base: Base, jobs: Sequence[Job]) -> list[Learned | UserError]:
+    """Evaluate the losses of requests on one base model and, unless they are forward only, their gradients."""
+    work = [_Work(base, job) for job in jobs]
+    for forward_only in (False, True):
+        pieces = (piece for one in work if one.job.request.forward_only is forward_only for piece in one.pieces())
+        for batch in _passes(base, pieces):
+            _run_pass(base, batch, forward_only=forward_only)
+    return [one.finish() for one in work]
 
 
-def _run_batch(
-    base: Base, adapter: Adapter, chosen: losses.Chosen, data: Sequence[Datum], *, forward_only: bool
-) -> head.HeadResult:
-    loss, config = chosen
-    if not isinstance(loss, losses.TokenLoss):
-        raise UserError(f"loss_fn {loss.name!r} is not computed here yet; choose cross_entropy.")
-    padded = base.pad([datum.tokens for datum in data])
-    inputs = {name: _rows(base, [datum.loss_inputs[name] for datum in data], torch.float32) for name in loss.inputs}
-    targets = _rows(base, [datum.loss_inputs[losses.TARGETS] for datum in data], torch.long)
-    with torch.set_grad_enabled(not forward_only):
-        states = base.hidden(padded.tokens, [Span(adapter, len(data))])[padded.real]
-    with torch.no_grad():
-        result = head.learn(
-            base,
-            adapter,
-            states.detach(),
-            targets,
-            lambda logprobs, rows: loss.terms(
-                logprobs, {name: values[rows] for name, values in inputs.items()}, config
-            ),
-            with_gradient=not forward_only,
-        )
-    if result.gradient is not None and states.requires_grad:
-        states.backward(result.gradient)  # type: ignore[no-untyped-call]
-    return result
+class _Work:
+    """A request on its way."""
+
+    def __init__(self, base: Base, job: Job) -> None:
+        self.job = job
+        self.base = base
+        self.adapter = job.adapter if job.request.forward_only else job.adapter.leaf()
+        self.error: UserError | None = None
+        self.loss = 0.0
+        self.logprobs: dict[int, Array] = {}
+        """By index in the data, shaped like the targets."""
+        self.metrics: dict[int, dict[str, float]] = {}
+        """By index in the data, of a loss that couples its tokens."""
+
+    def pieces(self) -> Iterator["_Piece"]:
+        """The micro-batches, none where the data are wrong."""
+        base, data = self.base, self.job.request.data
+        try:
+            losses.check(
+                self.job.chosen.loss, data, vocabulary=base.info.vocabulary, context_length=base.info.context_length
+            )
+        except UserError as error:
+            self.error = error
+            return
+        batches = packed_batches if base.packs else padded_batches
+        for columns in sorted({_columns(datum) for datum in data}):
+            indices = [index for index, datum in enumerate(data) if _columns(datum) == columns]
+            for batch in batches([data[index].tokens for index in indices], TOKENS_AT_ONCE):
+                yield _Piece(self, [indices[i] for i in batch])
+
+    def finish(self) -> Learned | UserError:
+        if self.error is not None:
+            return self.error
+        loss, config = self.job.chosen
+        request = self.job.request
+        logprobs = [self.logprobs[index] for index in range(len(request.data))]
+        gradient = {name: leaf.grad for name, leaf in self.adapter.parameters().items() if leaf.grad is not None}
+        try:
+            _check_finite(request, self.loss, logprobs, gradient)
+        except UserError as error:
+            return error
+        metrics = {"loss:sum": self.loss, "tokens:sum": float(sum(len(datum.tokens) for datum in request.data))}
+        if isinstance(loss, losses.TokenLoss):
+            metrics |= losses.measured(loss, request.data, logprobs, config)
+        else:
+            metrics |= reduced([self.metrics[index] for index in range(len(request.data))])
+        return Learned(ForwardBackwardResult([{"logprobs": values} for values in logprobs], metrics), gradient)
 
 
-def _micro_batches(data: Sequence[Datum]) -> Iterator[list[int]]:
-    """Indices of data of similar length and as many targets per token, at most `TOKENS_AT_ONCE` with their padding."""
-    order = sorted(range(len(data)), key=lambda i: (_columns(data[i]), len(data[i].tokens), i), reverse=True)
-    batch: list[int] = []
-    for index in order:
-        if batch:
-            width = len(data[batch[0]].tokens)
-            full = (len(batch) + 1) * width > TOKENS_AT_ONCE
-            if full or _columns(data[index]) != _columns(data[batch[0]]):
-                yield batch
-                batch = []
-        batch.append(index)
-    yield batch
+class _Piece:
+    """A micro-batch: data of one request that go through the model together."""
+
+    def __init__(self, work: _Work, indices: Sequence[int]) -> None:
+        self.work = work
+        self.indices = indices
+        self.data = [work.job.request.data[index] for index in indices]
+        sequences = [datum.tokens for datum in self.data]
+        self.packed: Packed | None = pack(sequences) if work.base.packs else None
+        if self.packed is not None:
+            rows = np.concatenate(self.packed.rows)
+            self.rows = len(self.packed.tokens)
+        else:
+            self.rows = sum(map(len, sequences))
+            rows = np.arange(self.rows)
+        self._order = np.argsort(rows, kind="stable")
+        """[n]: of the tokens of the data one after the other, which comes first by row of states."""
+        ids = self._by_row([datum.loss_inputs[losses.TARGETS] for datum in self.data], torch.long)
+        self._targets = Targets(ids, torch.as_tensor(rows[self._order]).to(ids.device))
+
+    def learn(self, states: Tensor, *, with_gradient: bool) -> Tensor | None:
+        """Put loss and logprobs of states [rows, hidden] into the request's work; returns the states' gradient."""
+        base, adapter, (loss, config) = self.work.base, self.work.adapter, self.work.job.chosen
+        if isinstance(loss, losses.TokenLoss):
+            terms = loss.terms
+            inputs = {
+                name: self._by_row([datum.loss_inputs[name] for datum in self.data], torch.float32)
+                for name in loss.inputs
+            }
+            result = head.learn(
+                base,
+                adapter,
+                states,
+                self._targets,
+                lambda logprobs, at: terms(logprobs, {name: values[at] for name, values in inputs.items()}, config),
+                with_gradient=with_gradient,
+            )
+            self._keep(result.loss, self._by_datum(result.logprobs))
+            return result.gradient
+        assert isinstance(loss, losses.DatumLoss)
+        logprobs = self._by_datum(head.logprobs(base, adapter, states, self._targets))
+        found = losses.slopes(loss, self.data, logprobs, config, with_gradient=with_gradient)
+        self._keep(found.loss, logprobs)
+        self.work.metrics |= dict(zip(self.indices, found.metrics, strict=True))
+        if found.slope is None:
+            return None
+        return head.backward(base, adapter, states, self._targets, found.slope[torch.as_tensor(self._order)])
+
+    def _by_row(self, arrays: Sequence[Array], dtype: torch.dtype) -> Tensor:
+        """Arrays [N_i] or [N_i, K] of the data, one row per token in the order of the states' rows, [n, K]."""
+        joined = np.concatenate([array.reshape(len(array), -1) for array in arrays])[self._order]
+        return torch.as_tensor(joined).to(self.work.base.device, dtype)
+
+    def _by_datum(self, values: Tensor) -> Tensor:
+        """The inverse: from the order of the states' rows to that of the data."""
+        restored = torch.empty_like(values)
+        restored[torch.as_tensor(self._order)] = values
+        return restored
+
+    def _keep(self, loss: float, logprobs: Tensor) -> None:
+        self.work.loss += loss
+        parts = torch.split(logprobs.cpu(), [len(datum.tokens) for datum in self.data])
+        for index, datum, part in zip(self.indices, self.data, parts, strict=True):
+            self.work.logprobs[index] = part.numpy().reshape(datum.loss_inputs[losses.TARGETS].shape).copy()
 
 
 def _columns(datum: Datum) -> int:
@@ -99,31 +173,56 @@ def _columns(datum: Datum) -> int:
     return 1 if targets.ndim == 1 else int(targets.shape[1])
 
 
-def _rows(base: Base, arrays: Sequence[Array], dtype: torch.dtype) -> Tensor:
-    """Arrays [N_i] or [N_i, K] one below the other, [n, K]."""
-    joined = np.concatenate([array.reshape(len(array), -1) for array in arrays])
-    return torch.as_tensor(joined).to(base.device, dtype)
+def _passes(base: Base, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+    """Consecutive micro-batches as long as they fit; a base that does not pack takes one at a time."""
+    batch: list[_Piece] = []
+    for piece in pieces:
+        if batch and (not base.packs or sum(one.rows for one in batch) + piece.rows > TOKENS_AT_ONCE):
+            yield batch
+            batch = []
+        batch.append(piece)
+    if batch:
+        yield batch
 
 
-def _split(logprobs: Tensor, data: Sequence[Datum]) -> Iterator[Array]:
-    rows = logprobs.cpu().numpy()
-    start = 0
-    for datum in data:
-        stop = start + len(datum.tokens)
-        yield rows[start:stop].reshape(datum.loss_inputs[losses.TARGETS].shape).copy()
-        start = stop
+def _run_pass(base: Base, pieces: Sequence[_Piece], *, forward_only: bool) -> None:
+    with torch.set_grad_enabled(not forward_only):
+        states = _states(base, pieces)
+    gradients = []
+    for piece, part in zip(pieces, torch.split(states.detach(), [piece.rows for piece in pieces]), strict=True):
+        gradient = None
+        if piece.work.error is None:
+            try:
+                with torch.no_grad():
+                    gradient = piece.learn(part, with_gradient=not forward_only)
+            except UserError as error:
+                piece.work.error = error
+        gradients.append(torch.zeros_like(part) if gradient is None else gradient)
+    if states.requires_grad:
+        states.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]
 
 
-def _clear(parameters: dict[str, Tensor]) -> None:
-    for parameter in parameters.values():
-        parameter.grad = None
+def _states(base: Base, pieces: Sequence[_Piece]) -> Tensor:
+    """Final hidden states of the pieces' rows, [rows, hidden]."""
+    packed = [piece.packed for piece in pieces if piece.packed is not None]
+    if not packed:
+        (piece,) = pieces
+        padded = base.pad([datum.tokens for datum in piece.data])
+        return base.hidden(padded.tokens, [Span(piece.work.adapter, len(piece.data))])[padded.real]
+    spans = [Span(piece.work.adapter, piece.rows) for piece in pieces]
+    tokens, positions = (
+        torch.as_tensor(np.concatenate(arrays)).to(base.device)[:, None]
+        for arrays in ([part.tokens for part in packed], [part.positions for part in packed])
+    )
+    plan = Plan(packed, base.device, base.dtype)
+    return base.hidden(tokens, spans, positions=positions, mask=plan)[:, 0]
 
 
 def _check_finite(
-    request: ForwardBackward, total: float, outputs: list[dict[str, Array]], gradient: dict[str, Tensor]
+    request: ForwardBackward, total: float, logprobs: Sequence[Array], gradient: dict[str, Tensor]
 ) -> None:
-    for index, output in enumerate(outputs):
-        if not np.isfinite(output["logprobs"]).all():
+    for index, values in enumerate(logprobs):
+        if not np.isfinite(values).all():
             raise UserError(
                 f"data[{index}] has logprobs that are not finite: the weights of {request.model_id!r} have diverged; "
                 "go back to an earlier checkpoint and lower the learning rate."

@@ -9,7 +9,7 @@ looks up, for each span, the pair (A, B) that its adapter has at that place, if 
 import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import torch
@@ -27,7 +27,7 @@ Flag = Literal["train_attn", "train_mlp", "train_unembed"]
 
 @dataclass(frozen=True)
 class LowRank:
-    """One pair of matrices."""
+    """One pair of matrices, in fp32 whatever the base model's type: products are made in the type of their inputs."""
 
     a: Tensor
     """[r, in]"""
@@ -62,6 +62,14 @@ class Adapter:
             named[f"{path}.lora_A.weight"] = pair.a
             named[f"{path}.lora_B.weight"] = pair.b
         return named
+
+    def leaf(self) -> "Adapter":
+        """The same weights, with gradients of their own."""
+        pairs = {
+            path: replace(pair, a=pair.a.detach().requires_grad_(), b=pair.b.detach().requires_grad_())
+            for path, pair in self.pairs.items()
+        }
+        return replace(self, pairs=pairs)
 
 
 @dataclass(frozen=True)
@@ -109,7 +117,7 @@ def parts(spans: Sequence[Span], path: str, per_row: int) -> list[Part]:
     return found
 
 
-def create_adapter(places: Sequence[Place], shape: LoraShape, device: torch.device, dtype: torch.dtype) -> Adapter:
+def create_adapter(places: Sequence[Place], shape: LoraShape, device: torch.device) -> Adapter:
     """A new adapter: A uniform in ±1/sqrt(in) as in PEFT, B zero. The same seed gives the same bytes on any device."""
     if shape.seed is None:
         raise ValueError("the seed of a new adapter must be drawn by its creator, who also reports it")
@@ -120,8 +128,8 @@ def create_adapter(places: Sequence[Place], shape: LoraShape, device: torch.devi
         a = torch.empty(shape.rank, place.inputs).uniform_(-bound, bound, generator=generator)
         b = torch.zeros(place.outputs, shape.rank)
         pairs[place.path] = LowRank(
-            a=a.to(device, dtype).requires_grad_(),
-            b=b.to(device, dtype).requires_grad_(),
+            a=a.to(device).requires_grad_(),
+            b=b.to(device).requires_grad_(),
             scaling=shape.alpha / shape.rank,
         )
     return Adapter(shape=shape, pairs=pairs)
@@ -154,22 +162,18 @@ class LoraLinear(nn.Module):
 def lora_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequence[Part]) -> Tensor:
     """[n, in] to [n, out]: the frozen map plus each part's low-rank product."""
     if not torch.is_grad_enabled():
-        return _forward(inputs, weight, bias, found, [part.pair.a for part in found], [part.pair.b for part in found])[
-            0
-        ]
+        return _forward(inputs, weight, bias, found)[0]
     pairs = [tensor for part in found for tensor in (part.pair.a, part.pair.b)]
     result: Tensor = _LoraLinear.apply(inputs, weight, bias, found, *pairs)  # type: ignore[no-untyped-call]
     return result
 
 
-def _forward(
-    inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequence[Part], a: Sequence[Tensor], b: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]]:
+def _forward(inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequence[Part]) -> tuple[Tensor, list[Tensor]]:
     outputs = steady_linear(inputs, weight, bias)
     inner = []
-    for part, a_i, b_i in zip(found, a, b, strict=True):
-        hidden = steady_linear(inputs[part.start : part.stop], a_i).mul_(part.pair.scaling)
-        _add_product(outputs[part.start : part.stop], hidden, b_i)
+    for part in found:
+        hidden = steady_linear(inputs[part.start : part.stop], part.pair.a.to(inputs.dtype)).mul_(part.pair.scaling)
+        _add_product(outputs[part.start : part.stop], hidden, part.pair.b.to(inputs.dtype))
         inner.append(hidden)
     return outputs, inner
 
@@ -200,25 +204,28 @@ class _LoraLinear(torch.autograd.Function):
     """Written by hand to save the sums and copies that autograd would make of each [n, out] and [n, in] term."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Any, *pairs: Tensor) -> Tensor:
-        a, b = pairs[0::2], pairs[1::2]
-        outputs, inner = _forward(inputs, weight, bias, found, a, b)
-        ctx.save_for_backward(inputs, weight, *a, *b, *inner)
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequence[Part], *_: Tensor
+    ) -> Tensor:
+        outputs, inner = _forward(inputs, weight, bias, found)
+        ctx.save_for_backward(inputs, weight, *inner)
         ctx.found = found
         return outputs
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, ...]:
         (grad,) = grads
-        inputs, weight, *rest = ctx.saved_tensors
-        count = len(ctx.found)
-        a, b, inner = rest[:count], rest[count : 2 * count], rest[2 * count :]
+        inputs, weight, *inner = ctx.saved_tensors
         grad_inputs = grad @ weight if ctx.needs_input_grad[0] else None
         grad_pairs: list[Tensor] = []
-        for part, a_i, b_i, hidden in zip(ctx.found, a, b, inner, strict=True):
+        for part, hidden in zip(ctx.found, inner, strict=True):
             rows = slice(part.start, part.stop)
-            grad_hidden = (grad[rows] @ b_i).mul_(part.pair.scaling)
+            a, b = part.pair.a.detach().to(grad.dtype), part.pair.b.detach().to(grad.dtype)
+            grad_hidden = (grad[rows] @ b).mul_(part.pair.scaling)
             if grad_inputs is not None:
-                grad_inputs[rows].addmm_(grad_hidden, a_i)
-            grad_pairs += [grad_hidden.T @ inputs[rows], grad[rows].T @ hidden]
+                grad_inputs[rows].addmm_(grad_hidden, a)
+            grad_pairs += [
+                (grad_hidden.T @ inputs[rows]).to(part.pair.a.dtype),
+                (grad[rows].T @ hidden).to(part.pair.b.dtype),
+            ]
         return (grad_inputs, None, None, None, *grad_pairs)

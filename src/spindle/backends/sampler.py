@@ -126,7 +126,8 @@ class Sampler:
         found = np.full(len(prompt.tokens), np.nan, dtype=np.float32)
         if len(prompt.tokens) > 1:
             targets = torch.as_tensor(prompt.tokens[1:]).to(self._base.device, torch.long)[:, None]
-            found[1:] = head.logprobs(self._base, prompt.adapter, states[:-1], targets)[:, 0].cpu().numpy()
+            wanted = head.Targets.one_per_row(targets)
+            found[1:] = head.logprobs(self._base, prompt.adapter, states[:-1], wanted)[:, 0].cpu().numpy()
         return found
 
     def _step(self) -> None:

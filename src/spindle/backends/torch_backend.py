@@ -38,7 +38,7 @@ class _Model:
     def __init__(self, base: Base, info: ModelInfo) -> None:
         self.base = base
         self.info = info
-        self.adapter = create_adapter(selected(base.places, info.lora), info.lora, base.device, base.dtype)
+        self.adapter = create_adapter(selected(base.places, info.lora), info.lora, base.device)
         self.optimizer = AdamW(self.adapter.parameters())
         self.gradient: dict[str, Tensor] = {}
 
@@ -84,17 +84,28 @@ class TorchBackend:
         return self._model(model_id).info
 
     def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
-        return [self._forward_backward(request) for request in requests]
-
-    def _forward_backward(self, request: ForwardBackward) -> ForwardBackwardResult | UserError:
-        try:
-            model = self._model(request.model_id)
-            chosen = losses.choose(request.loss_fn, request.config, losses.LOSSES)
-            passed = learner.run(model.base, model.adapter, request, chosen)
-        except UserError as error:
-            return error
-        model.add(passed.gradient)
-        return passed.result
+        answers: dict[int, ForwardBackwardResult | UserError] = {}
+        jobs: dict[Base, dict[int, learner.Job]] = {}
+        for index, request in enumerate(requests):
+            try:
+                model = self._model(request.model_id)
+                chosen = losses.choose(request.loss_fn, request.config, losses.LOSSES)
+            except UserError as error:
+                answers[index] = error
+            else:
+                jobs.setdefault(model.base, {})[index] = learner.Job(model.adapter, request, chosen)
+        outcomes: dict[int, learner.Learned | UserError] = {}
+        for base, on_base in jobs.items():
+            outcomes |= zip(on_base, learner.run(base, list(on_base.values())), strict=True)
+        # Nothing fails from here on: a crash on the way has left no gradient of any request.
+        for index in sorted(outcomes):
+            outcome = outcomes[index]
+            if isinstance(outcome, UserError):
+                answers[index] = outcome
+            else:
+                self._models[requests[index].model_id].add(outcome.gradient)
+                answers[index] = outcome.result
+        return [answers[index] for index in range(len(requests))]
 
     def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
         model = self._model(model_id)
