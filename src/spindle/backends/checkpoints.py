@@ -1,8 +1,8 @@
 """Adapters and training states on disk.
 
 A saved adapter is a PEFT directory (`adapter_model.safetensors`, `adapter_config.json`). A saved state adds
-`optimizer.safetensors` (the moments of AdamW) and `state.json` (what is fixed about the model, and its step). Gradients
-that no optimizer step has consumed yet are not part of a state.
+`optimizer.safetensors` (what the optimizer remembers, by name) and `state.json` (what is fixed about the model, and its
+step). Gradients that no optimizer step has consumed yet are not part of a state.
 """
 
 import json
@@ -60,16 +60,16 @@ def write_adapter(adapter: Adapter, base_model: str, directory: Path) -> None:
     _write_json(directory / ADAPTER_CONFIG, config)
 
 
-def write_state(adapter: Adapter, info: ModelInfo, moments: Mapping[str, Tensor], directory: Path) -> None:
-    """Write everything that training needs to go on."""
+def write_state(adapter: Adapter, info: ModelInfo, remembered: Mapping[str, Tensor], directory: Path) -> None:
+    """Write everything that training needs to go on, `remembered` being what the optimizer keeps between steps."""
     write_adapter(adapter, info.base_model, directory)
-    save_file({name: tensor.cpu().contiguous() for name, tensor in moments.items()}, directory / OPTIMIZER)
+    save_file({name: tensor.cpu().contiguous() for name, tensor in remembered.items()}, directory / OPTIMIZER)
     state = {
         "format": _FORMAT,
         "base_model": info.base_model,
         "architecture": info.architecture,
         "lora": asdict(info.lora),
-        "optimizer": {"type": info.optimizer.type, "fixed": dict(info.optimizer.fixed)},
+        "optimizer": asdict(info.optimizer),
         "step": info.step,
     }
     _write_json(directory / STATE, state)
@@ -81,12 +81,13 @@ def read_state(directory: Path) -> SavedState:
     return SavedState(
         base_model=state["base_model"],
         lora=LoraShape(**state["lora"]),
-        optimizer=OptimizerConfig(type=state["optimizer"]["type"], fixed=state["optimizer"]["fixed"]),
+        optimizer=OptimizerConfig(**state["optimizer"]),
         step=state["step"],
     )
 
 
-def read_moments(directory: Path) -> dict[str, Tensor]:
+def read_optimizer(directory: Path) -> dict[str, Tensor]:
+    """What the optimizer remembered, with the types and shapes that it had."""
     return _read_tensors(directory / OPTIMIZER)
 
 

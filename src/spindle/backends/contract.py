@@ -23,6 +23,21 @@ class UserError(Exception):
     """A request that cannot be done as asked; the text says what, where, expected, found, and what to do."""
 
 
+class PluginError(Exception):
+    """A plugin file that cannot be used; the text says which, why, and what to do."""
+
+
+@dataclass(frozen=True)
+class PluginInfo:
+    """A Python file named in the configuration that brings losses or optimizers."""
+
+    path: Path
+    sha256: str
+    """Of the file as it was loaded, in lower-case hex."""
+    provides: tuple[str, ...]
+    """E.g. ("loss my_loss", "optimizer my_optimizer")."""
+
+
 @dataclass(frozen=True)
 class BaseModel:
     """A base model that can be trained and sampled."""
@@ -119,15 +134,13 @@ class ForwardBackwardResult:
 
 
 @dataclass(frozen=True)
-class AdamParams:
-    """One step of torch.optim.AdamW; `grad_clip_norm` 0 means no clipping."""
+class OptimizerStep:
+    """The hyperparameters of one optimizer step; those left out are as fixed at creation, or the family's defaults."""
 
-    learning_rate: float = 1e-4
-    beta1: float = 0.9
-    beta2: float = 0.95
-    eps: float = 1e-12
-    weight_decay: float = 0.0
-    grad_clip_norm: float = 0.0
+    values: Mapping[str, float | str] = field(default_factory=dict)
+    family: str | None = None
+    """The family they are meant for. None: they came as the client's AdamParams, of which every family takes the ones
+    that it has, such as learning_rate, weight_decay and grad_clip_norm (0 means no clipping)."""
 
 
 @dataclass(frozen=True)
@@ -264,9 +277,9 @@ class Backend(Protocol):
         """One result per request, in order; requests of different models may share a pass."""
         ...
 
-    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
-        """Apply the accumulated gradient and clear it. Returns what was applied: learning_rate, beta1, beta2, eps,
-        weight_decay, grad_clip_norm, grad_norm (before clipping), step."""
+    def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:
+        """Apply the accumulated gradient and clear it. Returns what was applied: every hyperparameter of the family
+        that is a number, grad_norm (before clipping), step."""
         ...
 
     def save_adapter(self, model_id: str, directory: Path) -> None:

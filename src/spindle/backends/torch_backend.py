@@ -2,17 +2,16 @@
 
 import secrets
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from spindle.backends import checkpoints, learner, losses, requests
+from spindle.backends import checkpoints, learner, losses, optimizers, requests
 from spindle.backends.base import Base
 from spindle.backends.bases import Bases
 from spindle.backends.contract import (
-    AdamParams,
     BaseModel,
     CustomLoss,
     ForwardBackward,
@@ -20,12 +19,12 @@ from spindle.backends.contract import (
     LoraShape,
     ModelInfo,
     OptimizerConfig,
+    OptimizerStep,
     SampleRequest,
     SampleResult,
     UserError,
 )
 from spindle.backends.lora import create_adapter, selected
-from spindle.backends.optimizer import AdamW, check_config, check_params
 from spindle.backends.snapshots import Snapshots
 
 MOST_RANK = 256
@@ -35,11 +34,11 @@ MOST_RANK = 256
 class _Model:
     """One model in training: its adapter, the gradient so far, and its optimizer."""
 
-    def __init__(self, base: Base, info: ModelInfo) -> None:
+    def __init__(self, base: Base, info: ModelInfo, family: optimizers.Family) -> None:
         self.base = base
         self.info = info
         self.adapter = create_adapter(selected(base.places, info.lora), info.lora, base.device)
-        self.optimizer = AdamW(self.adapter.parameters())
+        self.optimizer = optimizers.Optimizer(family, self.adapter)
         self.gradient: dict[str, Tensor] = {}
 
     def add(self, gradient: Mapping[str, Tensor]) -> None:
@@ -47,9 +46,9 @@ class _Model:
             self.gradient[name] = self.gradient[name].add_(part) if name in self.gradient else part
 
     def load(self, directory: Path, *, step: int, with_optimizer: bool) -> None:
-        moments = checkpoints.read_moments(directory) if with_optimizer else {}
+        state = checkpoints.read_optimizer(directory) if with_optimizer else {}
         checkpoints.copy_adapter(directory, self.adapter)
-        self.optimizer.restore(moments, step)
+        self.optimizer.restore(state)
         self.gradient = {}
         self.info = replace(self.info, step=step if with_optimizer else 0)
 
@@ -59,6 +58,7 @@ class TorchBackend:
 
     def __init__(self, models: Sequence[BaseModel], device: torch.device, dtype: torch.dtype = torch.float32) -> None:
         self._bases = Bases(models, device, dtype)
+        self._families = optimizers.FAMILIES
         self._models: dict[str, _Model] = {}
         self._snapshots = Snapshots()
 
@@ -68,7 +68,7 @@ class TorchBackend:
     def check_model(self, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         self._bases.check(base_model)
         _check_lora(lora)
-        check_config(optimizer)
+        optimizers.settled(optimizer, self._families)
 
     def check_custom_loss(self, loss: CustomLoss) -> None:
         raise UserError("This server takes no uploaded losses; use forward_backward_custom with a plain function.")
@@ -77,8 +77,9 @@ class TorchBackend:
         self.check_model(base_model, lora, optimizer)
         base = self._bases.get(base_model)
         shape = lora if lora.seed is not None else replace(lora, seed=secrets.randbits(31))
-        info = ModelInfo(model_id, base_model, base.info.architecture, shape, optimizer, step=0)
-        self._models[model_id] = _Model(base, info)
+        config = optimizers.settled(optimizer, self._families)
+        info = ModelInfo(model_id, base_model, base.info.architecture, shape, config, step=0)
+        self._models[model_id] = _Model(base, info, self._families[config.type])
 
     def info(self, model_id: str) -> ModelInfo:
         return self._model(model_id).info
@@ -107,13 +108,14 @@ class TorchBackend:
                 answers[index] = outcome.result
         return [answers[index] for index in range(len(requests))]
 
-    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+    def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:
         model = self._model(model_id)
-        check_params(params, model.info.optimizer)
-        norm = model.optimizer.step(model.gradient, params)
+        values = optimizers.applied(step, model.info.optimizer, model.optimizer.family)
+        number = model.info.step + 1
+        metrics = model.optimizer.step(model.gradient, values, number)
         model.gradient = {}
-        model.info = replace(model.info, step=model.info.step + 1)
-        return {**asdict(params), "grad_norm": norm, "step": float(model.info.step)}
+        model.info = replace(model.info, step=number)
+        return metrics
 
     def save_adapter(self, model_id: str, directory: Path) -> None:
         model = self._model(model_id)
@@ -131,17 +133,20 @@ class TorchBackend:
                 f"the state in {directory} is of {saved.base_model!r}, but model {model_id!r} trains "
                 f"{model.info.base_model!r}; load it into a model of {saved.base_model!r}."
             )
+        if with_optimizer:
+            optimizers.check_restorable(saved.optimizer, model.info.optimizer)
         model.load(directory, step=saved.step, with_optimizer=with_optimizer)
 
     def create_model_from_state(
         self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool
     ) -> None:
         saved = checkpoints.read_state(directory)
-        config = optimizer or saved.optimizer
-        check_config(config)
+        config = optimizers.settled(optimizer or saved.optimizer, self._families)
+        if with_optimizer:
+            optimizers.check_restorable(saved.optimizer, config)
         base = self._bases.get(saved.base_model)
         info = ModelInfo(model_id, saved.base_model, base.info.architecture, saved.lora, config, step=0)
-        model = _Model(base, info)
+        model = _Model(base, info, self._families[config.type])
         model.load(directory, step=saved.step, with_optimizer=with_optimizer)
         self._models[model_id] = model
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spindle.backends.contract import (
-    AdamParams,
     Backend,
     ForwardBackward,
     LoraShape,
     ModelInfo,
     OptimizerConfig,
+    OptimizerStep,
     UserError,
 )
 from spindle.control.catalogue import Catalogue, utc_now
@@ -155,11 +155,11 @@ class Training:
         tokens = sum(len(datum.tokens) for datum in command.data)
         return self._submit(command.model_id, sequence_id, build, tokens)
 
-    def optim_step(self, model_id: str, sequence_id: int, params: AdamParams) -> Promise:
+    def optim_step(self, model_id: str, sequence_id: int, step: OptimizerStep) -> Promise:
         """Apply and clear the gradient."""
 
         def run(backend: Backend) -> StepApplied:
-            metrics = backend.optim_step(model_id, params)
+            metrics = backend.optim_step(model_id, step)
             self._refresh(backend, model_id)
             return StepApplied(metrics)
 

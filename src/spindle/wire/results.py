@@ -57,6 +57,7 @@ def optimizer_config(optimizer: OptimizerConfig, lora: LoraShape, step: int) -> 
     return {
         "type": optimizer.type,
         **optimizer.fixed,
+        **({"plugin_sha256": optimizer.plugin_sha256} if optimizer.plugin_sha256 else {}),
         "step": step,
         "init_seed": lora.seed,
         "lora": {

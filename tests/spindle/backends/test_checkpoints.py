@@ -7,7 +7,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from spindle.backends.contract import AdamParams, ForwardBackward, LoraShape, OptimizerConfig, SamplingParams, UserError
+from spindle.backends.contract import (
+    ForwardBackward,
+    LoraShape,
+    OptimizerConfig,
+    OptimizerStep,
+    SamplingParams,
+    UserError,
+)
 from spindle.backends.torch_backend import TorchBackend
 from tests.spindle.backends import tiny
 from tests.spindle.backends.tiny import TinyModel
@@ -17,7 +24,7 @@ def _train(backend: TorchBackend, model_id: str, steps: range) -> None:
     for step in steps:
         data = [tiny.importance_sampling_datum(10 + step, seed=step), tiny.importance_sampling_datum(7, seed=step + 50)]
         tiny.train(backend, ForwardBackward(model_id, data, "importance_sampling"))
-        backend.optim_step(model_id, AdamParams(learning_rate=1e-2, weight_decay=0.01, grad_clip_norm=1.0))
+        backend.optim_step(model_id, OptimizerStep({"learning_rate": 1e-2, "weight_decay": 0.01, "grad_clip_norm": 1.0}))
 
 
 def _assert_same(first: TorchBackend, second: TorchBackend) -> None:
@@ -68,7 +75,7 @@ def test_loading_forgets_a_gradient_not_yet_applied(llama: TinyModel, empty: Pat
     backend.save_state("m", empty)
     tiny.train(backend, ForwardBackward("m", [tiny.cross_entropy_datum(5)], "cross_entropy"))
     backend.load_state("m", empty, with_optimizer=True)
-    assert backend.optim_step("m", AdamParams())["grad_norm"] == 0
+    assert backend.optim_step("m", OptimizerStep())["grad_norm"] == 0
 
 
 def test_an_adapter_is_a_peft_directory(llama: TinyModel, empty: Path) -> None:

@@ -10,11 +10,11 @@ import torch
 
 from spindle.backends import head, learner
 from spindle.backends.contract import (
-    AdamParams,
     Datum,
     ForwardBackward,
     LoraShape,
     OptimizerConfig,
+    OptimizerStep,
     SampleRequest,
     SamplingParams,
     UserError,
@@ -126,7 +126,7 @@ def test_gradients_add_up_over_requests_until_the_optimizer_step(llama: TinyMode
     expected = reference.evaluate(llama, backend, data, reference.cross_entropy)
     backend.forward_backward([ForwardBackward("m", [datum], "cross_entropy") for datum in data])
     reference.assert_gradients(tiny.gradient(backend), expected.gradient)
-    backend.optim_step("m", AdamParams())
+    backend.optim_step("m", OptimizerStep())
     assert tiny.gradient(backend) == {}
 
 
@@ -154,7 +154,7 @@ def test_models_on_one_base_do_not_disturb_one_another(llama: TinyModel) -> None
                 [ForwardBackward(m, [tiny.cross_entropy_datum(14, seed=step)], "cross_entropy") for m in model_ids]
             )
             for model_id in model_ids:
-                backend.optim_step(model_id, AdamParams(learning_rate=1e-2 * len(model_id)))
+                backend.optim_step(model_id, OptimizerStep({"learning_rate": 1e-2 * len(model_id)}))
         return backend._models["aa"].adapter.parameters()
 
     alone, together = run("aa"), run("b", "aa", "ccc")
@@ -242,7 +242,7 @@ def test_a_failed_request_contributes_no_gradient(
         (LoraShape(seed=-1), OptimizerConfig(), None, "seed must be from 0 to .*, found -1"),
         (LoraShape(seed=2**70), OptimizerConfig(), None, "seed must be from 0 to .*, found 1180591620717411303424"),
         (LoraShape(train_attn=False, train_mlp=False, train_unembed=False), OptimizerConfig(), None, "all false"),
-        (LoraShape(), OptimizerConfig(type="dimuon"), None, "'dimuon' is not offered here; choose adamw"),
+        (LoraShape(), OptimizerConfig(type="dimuon"), None, "'dimuon' is not offered here .its update rule is not pub"),
         (LoraShape(), OptimizerConfig(fixed={"momentum": 0.9}), None, "no hyperparameter 'momentum'"),
         (LoraShape(), OptimizerConfig(), "org/none", "base model 'org/none' is not served here; choose tiny/llama"),
     ],

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spindle.backends.contract import AdamParams, LoraShape, OptimizerConfig, SamplingParams
+from spindle.backends.contract import LoraShape, OptimizerConfig, OptimizerStep, SamplingParams
 from spindle.control import Failure, Promise, Service
 from spindle.control.errors import GoneError, NotFoundError
 from spindle.control.limits import Limits
@@ -50,7 +50,7 @@ class Desk:
         model_id = self.model(9)
         self.backend.entered.clear()
         self.backend.hold.clear()
-        self.service.training.optim_step(model_id, 1, AdamParams())
+        self.service.training.optim_step(model_id, 1, OptimizerStep())
         assert self.backend.entered.wait(5)
         return model_id
 
@@ -99,8 +99,8 @@ def test_creating_again_with_the_same_ids_is_one_model(desk: Desk) -> None:
 
 def test_submitting_again_with_the_same_id_runs_once(desk: Desk) -> None:
     model_id, training = desk.model(), desk.service.training
-    first = training.optim_step(model_id, 1, AdamParams(learning_rate=0.5))
-    assert training.optim_step(model_id, 1, AdamParams(learning_rate=0.5)) is first
+    first = training.optim_step(model_id, 1, OptimizerStep({"learning_rate": 0.5}))
+    assert training.optim_step(model_id, 1, OptimizerStep({"learning_rate": 0.5})) is first
     assert desk.end(first) == StepApplied({"learning_rate": 0.5})
     assert desk.backend.calls.count(f"step {model_id}") == 1
 
@@ -129,11 +129,11 @@ def test_requests_that_make_no_sense_fail_in_their_turn(desk: Desk) -> None:
         "sampler snapshot": training.load_state(
             model_id, 6, f"tinker://{model_id}/sampler_weights/a", with_optimizer=True
         ),
-        "count from 1": training.optim_step(model_id, 0 - 1, AdamParams()),
+        "count from 1": training.optim_step(model_id, 0 - 1, OptimizerStep()),
     }
     for words, promise in refused.items():
         assert words in desk.failure(promise)
-    assert isinstance(desk.end(training.optim_step(model_id, 7, AdamParams())), StepApplied)
+    assert isinstance(desk.end(training.optim_step(model_id, 7, OptimizerStep())), StepApplied)
 
 
 def test_a_named_snapshot_and_an_ephemeral_one_can_be_sampled(desk: Desk) -> None:
@@ -187,7 +187,7 @@ def test_ending_a_session_frees_models_and_snapshots_and_keeps_checkpoints(desk:
     assert service.catalogue.last_state(model_id) is not None
     with pytest.raises(GoneError):
         service.sessions.touch(desk.session)
-    sentence = desk.failure(service.training.optim_step(model_id, 3, AdamParams()))
+    sentence = desk.failure(service.training.optim_step(model_id, 3, OptimizerStep()))
     assert "its session ended" in sentence
     assert f"tinker://{model_id}/weights/a" in sentence
 
@@ -208,7 +208,7 @@ def test_a_session_that_asks_for_results_is_alive(desk: Desk) -> None:
     """A client whose heartbeats are held up, but which polls."""
     model_id = desk.model()
     desk.pass_time(EXPIRY - 4)
-    desk.end(desk.service.training.optim_step(model_id, 1, AdamParams()))
+    desk.end(desk.service.training.optim_step(model_id, 1, OptimizerStep()))
     desk.pass_time(8)
     assert desk.service.training.info(model_id)
 
@@ -217,7 +217,7 @@ def test_a_server_that_stood_still_ends_nobody_and_gives_up_on_nothing(desk: Des
     """SIGSTOP, or a laptop's lid: no heartbeat could arrive meanwhile."""
     model_id = desk.model()
     desk.service.tidy()
-    parked = desk.service.training.optim_step(model_id, 2, AdamParams())
+    parked = desk.service.training.optim_step(model_id, 2, OptimizerStep())
     desk.skew += 10 * EXPIRY
     desk.service.tidy()
     assert desk.service.training.info(model_id)

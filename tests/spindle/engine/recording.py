@@ -7,7 +7,6 @@ from pathlib import Path
 import numpy as np
 
 from spindle.backends.contract import (
-    AdamParams,
     BaseModel,
     CustomLoss,
     ForwardBackward,
@@ -15,6 +14,7 @@ from spindle.backends.contract import (
     LoraShape,
     ModelInfo,
     OptimizerConfig,
+    OptimizerStep,
     SampledSequence,
     SampleRequest,
     SampleResult,
@@ -70,9 +70,9 @@ class RecordingBackend:
             for request in requests
         ]
 
-    def optim_step(self, model_id: str, params: AdamParams) -> dict[str, float]:
+    def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:
         self._note(f"step {model_id}")
-        return {"learning_rate": params.learning_rate}
+        return {name: float(value) for name, value in step.values.items()}
 
     def save_adapter(self, model_id: str, directory: Path) -> None:
         self._note(f"save_adapter {model_id}")

@@ -51,9 +51,9 @@ def creation(model_id: str) -> Work:
 
 def step(model_id: str) -> Work:
     def run(backend: Backend) -> None:
-        from spindle.backends.contract import AdamParams
+        from spindle.backends.contract import OptimizerStep
 
-        backend.optim_step(model_id, AdamParams())
+        backend.optim_step(model_id, OptimizerStep())
 
     return Work(run)
 

@@ -4,7 +4,6 @@ from spindle.wire.requests.body import Body, Metadata, sentence
 from spindle.wire.requests.futures import PromiseAddress
 from spindle.wire.requests.models import (
     ECHOED,
-    HYPERPARAMETERS,
     CreateFromState,
     CreateModel,
     Lora,
@@ -28,7 +27,6 @@ from spindle.wire.requests.training import Address, LoadWeights, OptimStep, Save
 
 __all__ = [
     "ECHOED",
-    "HYPERPARAMETERS",
     "MOST_SAMPLES",
     "UNSUPPORTED",
     "Address",

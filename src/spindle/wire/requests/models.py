@@ -1,11 +1,12 @@
 """Creating models, fresh or from a saved state."""
 
+from collections.abc import Mapping
+
 from pydantic import ConfigDict, Field
 
 from spindle.backends.contract import LoraShape, OptimizerConfig, UserError
 from spindle.wire.requests.body import Body, Metadata
 
-HYPERPARAMETERS = ("learning_rate", "beta1", "beta2", "eps", "weight_decay", "grad_clip_norm")
 ECHOED = ("step", "lora", "init_seed")
 """What get_info adds to an optimizer configuration; a client may hand it back."""
 
@@ -14,21 +15,29 @@ class ModelAddress(Body):
     model_id: str
 
 
+def hyperparameters(where: str, given: Mapping[str, object]) -> dict[str, float | str]:
+    """Numbers as floats, flags as 0 and 1, text as it is; which of them an optimizer has is not known here."""
+    read: dict[str, float | str] = {}
+    for name, value in given.items():
+        if isinstance(value, str):
+            read[name] = value
+        elif isinstance(value, int | float):
+            read[name] = float(value)
+        else:
+            raise UserError(f"{where} has {name}={value!r}; a hyperparameter is a number or a text.")
+    return read
+
+
 class Optimizer(Body):
-    """The family, and any hyperparameter that is to be fixed."""
+    """The family, any hyperparameter that is to be fixed, and the hash of the plugin that the family must come from."""
 
     model_config = ConfigDict(extra="allow")
     type: str = "adamw"
+    plugin_sha256: str | None = None
 
     def to_contract(self) -> OptimizerConfig:
         given = {name: value for name, value in (self.model_extra or {}).items() if name not in ECHOED}
-        for name, value in given.items():
-            if name not in HYPERPARAMETERS or isinstance(value, bool) or not isinstance(value, int | float):
-                raise UserError(
-                    f"optimizer_config has {name}={value!r}; the hyperparameters that can be fixed are the numbers "
-                    f"{', '.join(HYPERPARAMETERS)}."
-                )
-        return OptimizerConfig(self.type, {name: float(value) for name, value in given.items()})
+        return OptimizerConfig(self.type, hyperparameters("optimizer_config", given), self.plugin_sha256)
 
 
 class Lora(Body):

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from spindle.backends.contract import AdamParams, UserError
+from spindle.backends.contract import OptimizerStep, UserError
 from spindle.control.records import SaveOptions
 from spindle.wire.requests.body import Body, Metadata
-from spindle.wire.requests.models import HYPERPARAMETERS
+from spindle.wire.requests.models import hyperparameters
 
 
 class Address(Body):
@@ -21,17 +21,19 @@ class LoadWeights(Body):
 
 
 class OptimStep(Body):
+    """Either AdamParams, or the parameters of the family that they name as their type."""
+
     adam_params: dict[str, float] | None = None
     optimizer_params: dict[str, Any] | None = None
 
-    def to_contract(self) -> AdamParams:
-        if self.adam_params is None:
-            family = (self.optimizer_params or {}).get("type")
-            raise UserError(f"optim_step was given optimizer family {family!r}; this server has adamw (AdamParams).")
-        unknown = sorted(self.adam_params.keys() - HYPERPARAMETERS)
-        if unknown:
-            raise UserError(f"optim_step has unknown parameters {', '.join(unknown)}.")
-        return AdamParams(**self.adam_params)
+    def to_contract(self) -> OptimizerStep:
+        if self.optimizer_params is None:
+            return OptimizerStep(self.adam_params or {})
+        given = dict(self.optimizer_params)
+        family = given.pop("type", None)
+        if not isinstance(family, str):
+            raise UserError(f"optimizer_params.type must name an optimizer family, found {family!r}.")
+        return OptimizerStep(hyperparameters("optimizer_params", given), family)
 
 
 class SaveWeights(Body):
