@@ -12,6 +12,7 @@ nothing else; the files it may name are kept.
 Every change goes to the disk first and then into the index that all reading is done from.
 """
 
+import errno
 import os
 import secrets
 import shutil
@@ -112,11 +113,13 @@ class Catalogue:
 
     @contextmanager
     def discarding(self, staged: Staged) -> Iterator[None]:
-        """Remove a staged directory when what is done inside fails."""
+        """Remove a staged directory when what is done inside fails; a disk that is full is a `UserError`."""
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(staged.directory, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise self.room.full(str(staged.path)) from error
             raise
 
     def copy(self, source: CheckpointPath, run: TrainingRun, ttl_seconds: int | None) -> Checkpoint:

@@ -15,6 +15,8 @@ Recipient = pyrage.x25519.Recipient | pyrage.ssh.Recipient
 
 def recipients(texts: Sequence[str]) -> list[Recipient]:
     """Public keys to encrypt to; `UserError` names the one that is none."""
+    if not texts:
+        raise UserError("age_encryption_recipients is empty: name a public key, or leave it out to export as it is.")
     if len(texts) > MOST_RECIPIENTS:
         raise UserError(f"age_encryption_recipients has {len(texts)} keys; at most {MOST_RECIPIENTS} are taken.")
     return [_recipient(text, index) for index, text in enumerate(texts)]

@@ -30,6 +30,12 @@ class SamplerSaved:
 
 
 @dataclass(frozen=True)
+class ExternalSaved:
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
 class WeightsLoaded:
     path: str
     model_id: str
@@ -66,5 +72,6 @@ Result = (
     | StepApplied
     | StateSaved
     | SamplerSaved
+    | ExternalSaved
     | WeightsLoaded
 )

@@ -32,12 +32,15 @@ class Room:
 
     def check_disk(self, what: str) -> None:
         """`UserError` when the disk is too full to write `what`."""
-        free = self.free(self.folder)
-        if free < FLOOR:
-            raise UserError(
-                f"{what} was not saved: the disk of {self.folder} has {_amount(free)} free, and Spindle leaves "
-                f"{_amount(FLOOR)} of it alone; make room there, or delete checkpoints (tinker checkpoint delete)."
-            )
+        if self.free(self.folder) < FLOOR:
+            raise self.full(what)
+
+    def full(self, what: str) -> UserError:
+        """Why `what` could not be written."""
+        return UserError(
+            f"{what} was not saved: the disk of {self.folder} has {_amount(self.free(self.folder))} free, and Spindle "
+            f"leaves {_amount(FLOOR)} of it alone; make room there, or delete checkpoints (tinker checkpoint delete)."
+        )
 
     def check(self, path: CheckpointPath, asked: int, used: int, owned: Sequence[Checkpoint]) -> None:
         """`UserError` when `asked` bytes more do not fit; it names the largest of what the saver has."""

@@ -16,6 +16,7 @@ from spindle.control.catalogue import Catalogue
 from spindle.control.completions import CLONE, Completion, Completions
 from spindle.control.errors import GoneError, NotFoundError
 from spindle.control.leases import Leases
+from spindle.control.library import Library
 from spindle.control.limits import Gauge
 from spindle.control.lost import Lost, session_of
 from spindle.control.paths import CheckpointPath, Kind
@@ -92,6 +93,7 @@ class Samplers:
 
     engine: Engine
     catalogue: Catalogue
+    library: Library
     sessions: Sessions
     promises: PromiseBook
     lost: Lost
@@ -129,6 +131,7 @@ class Samplers:
 
     def stage(self) -> Path:
         """An empty directory for an ephemeral snapshot."""
+        self.catalogue.room.check_disk("A sampler snapshot")
         directory = self.ephemeral / uuid.uuid4().hex
         directory.mkdir()
         return directory
@@ -166,19 +169,14 @@ class Samplers:
             sampler = self._samplers.get(sampler_id)
             if sampler is None:
                 raise self.lost.sampler(sampler_id)
-            if sampler.model_path is not None and sampler.adapter is not None and not sampler.adapter.is_dir():
-                raise UserError(
-                    f"{sampler.model_path} expired or was overwritten after this sampling client was made; "
-                    "make a new one from a checkpoint that is there."
-                )
             self.sequences.admit(prompt.num_samples)
             self.tokens.admit(len(prompt.tokens))
             sampler.last_used = self.clock()
+            give_back = self._borrow(sampler)
             future = self.engine.sample(prompt.request(sampler.base_model, sampler.adapter))
             self.sequences.hold(prompt.num_samples, future)
             self.tokens.hold(len(prompt.tokens), future)
-            if sampler.ephemeral_of is not None and sampler.adapter is not None:
-                self._lend(sampler.adapter, future)
+            future.add_done_callback(lambda _: give_back())
             return future
 
         return self._promise(sampler_id, sequence_id, start, prompt.cells)
@@ -204,10 +202,20 @@ class Samplers:
             sampler.completions[sequence_id // CLONE].follow(request_id, promise.future)
         return promise
 
-    def _lend(self, directory: Path, until: Future[Any]) -> None:
-        """Keep a snapshot's files while a request may read them."""
-        self._leases.take(directory)
-        until.add_done_callback(lambda _: self._leases.give_back(directory))
+    def _borrow(self, sampler: Sampler) -> Callable[[], None]:
+        """Keep the files of a sampling session until the returned function is called, whatever happens to it."""
+        directory = sampler.adapter
+        if directory is None:
+            return lambda: None
+        if sampler.model_path is None:
+            self._leases.take(directory)
+            return partial(self._leases.give_back, directory)
+        if not self.catalogue.borrow(CheckpointPath.parse(sampler.model_path), directory):
+            raise UserError(
+                f"{sampler.model_path} expired, or was deleted or overwritten after this sampling client was made; "
+                "make a new one from a checkpoint that is there."
+            )
+        return partial(self.catalogue.give_back, directory)
 
     # ---- ending
 
@@ -262,11 +270,9 @@ class Samplers:
 
     def _from_snapshot(self, sampler_id: str, session_id: str, model_path: str, base_model: str | None) -> Sampler:
         path = CheckpointPath.parse(model_path)
-        if path.kind is not Kind.SAMPLER:
-            raise UserError(f"{path} is a training state; sample from one made by save_weights_for_sampler.")
-        checkpoint = self.catalogue.get(path)
-        if checkpoint is None:
-            raise NotFoundError(f"There is no checkpoint {path} on this server.")
+        if path.kind is Kind.EXTERNAL:
+            raise UserError(f"{path} is an export for other programs; sample from one of save_weights_for_sampler.")
+        checkpoint = self.library.find(self.sessions.get(session_id).owner, path)
         if base_model is not None and base_model != checkpoint.base_model:
             raise UserError(f"{path} was trained on {checkpoint.base_model}, not on {base_model}.")
         base = self._served(checkpoint.base_model)

@@ -8,7 +8,9 @@ from pathlib import Path
 from spindle.backends.contract import Backend, BaseModel
 from spindle.control.catalogue import Catalogue, utc_now
 from spindle.control.custom_losses import CustomLosses
+from spindle.control.library import Library
 from spindle.control.limits import Gauge, Limits
+from spindle.control.links import Links
 from spindle.control.lost import Lost, session_of
 from spindle.control.pauses import Pauses
 from spindle.control.promises import Promise, PromiseBook, failed
@@ -24,6 +26,8 @@ class Service:
 
     engine: Engine
     catalogue: Catalogue
+    library: Library
+    links: Links
     sessions: Sessions
     promises: PromiseBook
     training: Training
@@ -49,19 +53,42 @@ class Service:
         limits = limits or Limits()
         base_models = backend.base_models()
         engine, catalogue = Engine(backend, timing), Catalogue(data, checkpoint_bytes=limits.checkpoint_bytes)
+        library, links = Library(catalogue), Links(data, utc_now)
         sessions, promises = Sessions(limits.sessions), PromiseBook()
         lost = Lost(sessions, catalogue, utc_now())
         sequences = Gauge("queued_sequences", "samples", limits.queued_sequences)
         tokens = Gauge("queued_tokens", "tokens", limits.queued_tokens)
         samplers = Samplers(
-            engine, catalogue, sessions, promises, lost, base_models, sequences, tokens, data / "ephemeral"
+            engine, catalogue, library, sessions, promises, lost, base_models, sequences, tokens, data / "ephemeral"
         )
         losses = CustomLosses(sessions, promises, lost, backend.check_custom_loss)
         training = Training(
-            engine, catalogue, sessions, promises, samplers, lost, losses, tokens, backend.check_model, limits.models
+            engine,
+            catalogue,
+            library,
+            sessions,
+            promises,
+            samplers,
+            lost,
+            losses,
+            tokens,
+            backend.check_model,
+            limits.models,
         )
         return cls(
-            engine, catalogue, sessions, promises, training, samplers, losses, lost, base_models, limits, public_url
+            engine,
+            catalogue,
+            library,
+            links,
+            sessions,
+            promises,
+            training,
+            samplers,
+            losses,
+            lost,
+            base_models,
+            limits,
+            public_url,
         )
 
     def promise(self, request_id: str) -> Promise:
@@ -89,7 +116,7 @@ class Service:
         self.samplers.tidy()
 
     def delete_expired(self) -> None:
-        """Remove checkpoints past their time. Reads what is known of all of them: to be called every few minutes."""
+        """Remove checkpoints past their time. To be called every few minutes."""
         self.engine.later(self.catalogue.delete_expired)
 
     def stop(self, grace: float) -> None:

@@ -1,6 +1,6 @@
 """Training runs: each client call becomes a command in its model's queue, and a promise."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,14 +16,25 @@ from spindle.backends.contract import (
 )
 from spindle.control.catalogue import Catalogue, utc_now
 from spindle.control.custom_losses import CUSTOM, CustomLosses
+from spindle.control.encryption import encrypt_files, recipients
 from spindle.control.errors import FullError, NotFoundError
+from spindle.control.library import Library
 from spindle.control.limits import LATER, Gauge
 from spindle.control.lost import Lost, session_of
 from spindle.control.paths import CheckpointPath, Kind, checked_name
 from spindle.control.promises import Promise, PromiseBook, done
-from spindle.control.records import Checkpoint, SaveOptions, Staged, TrainingRun
-from spindle.control.results import ModelCreated, ModelUnloaded, SamplerSaved, StateSaved, StepApplied, WeightsLoaded
+from spindle.control.records import SaveOptions, TrainingRun
+from spindle.control.results import (
+    ExternalSaved,
+    ModelCreated,
+    ModelUnloaded,
+    SamplerSaved,
+    StateSaved,
+    StepApplied,
+    WeightsLoaded,
+)
 from spindle.control.samplers import Samplers
+from spindle.control.saves import create_from, loadable, save
 from spindle.control.sessions import Sessions
 from spindle.engine import Command, Engine, Work, refusal
 
@@ -49,6 +60,7 @@ class Training:
 
     engine: Engine
     catalogue: Catalogue
+    library: Library
     sessions: Sessions
     promises: PromiseBook
     samplers: Samplers
@@ -92,17 +104,19 @@ class Training:
 
         def check() -> None:
             if optimizer is not None:
-                state = self._state(path)
-                self.check(state.base_model, state.lora, optimizer)
+                source = loadable(path, with_optimizer=with_optimizer)
+                with self.library.reading(self._owner(new.model_id), source) as saved:
+                    self.check(saved.base_model, saved.lora, optimizer)
 
         def make(backend: Backend) -> None:
-            state = self._state(path)
-            if base_model is not None and base_model != state.base_model:
-                raise UserError(f"{path} was trained on {state.base_model}, not on {base_model}.")
-            if with_optimizer and optimizer is not None:
-                raise UserError("A restored optimizer state keeps its configuration: leave optimizer_config out.")
-            chosen = None if with_optimizer else optimizer or OptimizerConfig()
-            backend.create_model_from_state(new.model_id, state.directory, chosen, with_optimizer=with_optimizer)
+            source = loadable(path, with_optimizer=with_optimizer)
+            with self.library.reading(self._owner(new.model_id), source) as saved:
+                if base_model is not None and base_model != saved.base_model:
+                    raise UserError(f"{path} was trained on {saved.base_model}, not on {base_model}.")
+                if with_optimizer and optimizer is not None:
+                    raise UserError("A restored optimizer state keeps its configuration: leave optimizer_config out.")
+                chosen = None if with_optimizer else optimizer or OptimizerConfig()
+                create_from(backend, new.model_id, saved, chosen, with_optimizer=with_optimizer)
 
         return self._open(new, make, WeightsLoaded(path, new.model_id), check)
 
@@ -119,8 +133,16 @@ class Training:
             return backend.info(new.model_id)
 
         def persist(info: ModelInfo) -> Any:
+            session = self.sessions.get(new.session_id)
             run_record = TrainingRun(
-                new.model_id, info.base_model, info.lora, info.optimizer, utc_now(), new.user_metadata
+                new.model_id,
+                info.base_model,
+                info.lora,
+                info.optimizer,
+                utc_now(),
+                new.user_metadata,
+                session.owner,
+                session.project_id,
             )
             self.catalogue.record(run_record)
             return result
@@ -128,6 +150,8 @@ class Training:
         def start() -> Future[Any]:
             if new.session_id not in self.sessions.live():
                 raise self.lost.session(new.session_id)
+            if self.catalogue.run(new.model_id) is not None:
+                raise UserError(f"Training run {new.model_id} exists already.")
             if len(self._infos.keys() - self._failed) >= self.most:
                 raise FullError(
                     f"The server's limit models is reached: {self.most} training runs are live; "
@@ -169,7 +193,9 @@ class Training:
         """Put a saved state into a live model."""
 
         def run(backend: Backend) -> WeightsLoaded:
-            backend.load_state(model_id, self._state(path).directory, with_optimizer=with_optimizer)
+            source = loadable(path, with_optimizer=with_optimizer)
+            with self.library.reading(self._owner(model_id), source) as saved:
+                backend.load_state(model_id, saved.directory, with_optimizer=with_optimizer)
             self._refresh(backend, model_id)
             return WeightsLoaded(path, model_id)
 
@@ -180,11 +206,12 @@ class Training:
         return self._submit(
             model_id,
             sequence_id,
-            lambda: self._save(
+            lambda: save(
+                self.catalogue,
                 CheckpointPath(model_id, Kind.TRAINING, checked_name(name)),
                 options,
-                lambda backend, staged: backend.save_state(model_id, staged.directory),
-                StateSaved,
+                lambda backend, directory: backend.save_state(model_id, directory),
+                lambda saved: StateSaved(str(saved.path)),
             ),
         )
 
@@ -193,13 +220,32 @@ class Training:
         return self._submit(
             model_id,
             sequence_id,
-            lambda: self._save(
+            lambda: save(
+                self.catalogue,
                 CheckpointPath(model_id, Kind.SAMPLER, checked_name(name)),
                 options,
-                lambda backend, staged: backend.save_adapter(model_id, staged.directory),
-                lambda path: SamplerSaved(path=path),
+                lambda backend, directory: backend.save_adapter(model_id, directory),
+                lambda saved: SamplerSaved(path=str(saved.path)),
             ),
         )
+
+    def save_external(
+        self, model_id: str, sequence_id: int, name: str | None, options: SaveOptions, age_keys: Sequence[str] | None
+    ) -> Promise:
+        """Export the weights for other programs, encrypted to any of `age_keys` where those are given."""
+
+        def build() -> Work:
+            keys = None if age_keys is None else recipients(age_keys)
+            return save(
+                self.catalogue,
+                CheckpointPath(model_id, Kind.EXTERNAL, checked_name(name)),
+                options,
+                lambda backend, directory: backend.save_adapter(model_id, directory),
+                lambda saved: ExternalSaved(str(saved.path), saved.size_bytes),
+                lambda directory: None if keys is None else encrypt_files(directory, keys),
+            )
+
+        return self._submit(model_id, sequence_id, build)
 
     def snapshot(self, model_id: str, sequence_id: int, sampling_session: int, *, follows: bool = False) -> Promise:
         """An ephemeral snapshot with a sampling session on it; the next one that `follows` replaces it, if it does."""
@@ -267,6 +313,7 @@ class Training:
                 raise self.lost.model(model_id)
             if sequence_id < 1:
                 raise UserError(f"seq_id is {sequence_id}; the requests of a training run count from 1.")
+            self.library.requested(model_id)
             if sequence_id != self.engine.next_id(model_id):  # the next one is taken in: those behind it wait for it
                 self.tokens.admit(tokens)
             try:
@@ -278,32 +325,6 @@ class Training:
             return future
 
         return self.promises.make(f"{model_id}:{sequence_id}", session_of(model_id), start)
-
-    def _save(
-        self,
-        path: CheckpointPath,
-        options: SaveOptions,
-        write: Callable[[Backend, Staged], None],
-        result: Callable[[str], StateSaved | SamplerSaved],
-    ) -> Work:
-        def run(backend: Backend) -> Staged:
-            staged = self.catalogue.stage(path, backend.info(path.run), options)
-            with self.catalogue.discarding(staged):
-                write(backend, staged)
-            return staged
-
-        def persist(staged: Staged) -> StateSaved | SamplerSaved:
-            with self.catalogue.discarding(staged):
-                self.catalogue.publish(staged)
-            return result(str(path))
-
-        return Work(run, persist)
-
-    def _state(self, text: str) -> Checkpoint:
-        path = CheckpointPath.parse(text)
-        if path.kind is not Kind.TRAINING:
-            raise UserError(f"{text} is a sampler snapshot without training state; load one made by save_state.")
-        return self.catalogue.find(path)
 
     def _owner(self, model_id: str) -> str:
         return self.sessions.get(session_of(model_id)).owner

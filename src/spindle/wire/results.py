@@ -5,6 +5,7 @@ from typing import Any
 from spindle.backends.contract import ForwardBackwardResult, LoraShape, ModelInfo, OptimizerConfig, SampleResult
 from spindle.control.records import Checkpoint
 from spindle.control.results import (
+    ExternalSaved,
     LossStored,
     ModelCreated,
     ModelUnloaded,
@@ -46,6 +47,8 @@ def promise_result(result: Result) -> Json:
         case SamplerSaved(path, sampling_session_id):
             saved = {"path": path, "sampling_session_id": sampling_session_id}
             return {"type": "save_weights_for_sampler"} | {key: value for key, value in saved.items() if value}
+        case ExternalSaved(path, size_bytes):
+            return {"type": "save_weights_external", "path": path, "size_bytes": size_bytes}
         case WeightsLoaded(path, model_id):
             return {"type": "load_weights", "path": path, "model_id": model_id}
         case ForwardBackwardResult() | SampleResult():
