@@ -3,17 +3,32 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import tinker
 
+from tests.conformance import public_calls
 from tests.sdk import collected, leave_sockets_to_the_collector
 from tests.servers import MODEL, SpindleServer, tiny_model
 
 __all__ = ["collected"]
 
 
+FOLDER = Path(__file__).parent
+LAST = "test_public_calls.py"
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    leave_sockets_to_the_collector(items, Path(__file__).parent)
+    """What looks back on the calls of the other tests comes last."""
+    leave_sockets_to_the_collector(items, FOLDER)
+    items.sort(key=lambda item: item.path == FOLDER / LAST)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def called() -> Iterator[set[str]]:
+    """The public methods of the SDK that were called so far."""
+    with public_calls.recorded() as used:
+        yield used
 
 
 @pytest.fixture(scope="session")
@@ -35,6 +50,13 @@ def service(server: SpindleServer) -> Iterator[tinker.ServiceClient]:
     client = tinker.ServiceClient(base_url=server.url, api_key=server.key)
     yield client
     client.close("success").result(10)
+
+
+@pytest.fixture
+def http(server: SpindleServer) -> Iterator[httpx.Client]:
+    """Without the SDK, to send what it would not."""
+    with httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": server.key}, timeout=60) as client:
+        yield client
 
 
 @pytest.fixture

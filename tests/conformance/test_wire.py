@@ -3,7 +3,6 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -13,12 +12,6 @@ from tinker import types
 
 from tests.conformance.data import TEXT, supervised
 from tests.servers import MODEL, SpindleServer
-
-
-@pytest.fixture
-def http(server: SpindleServer) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=f"{server.url}/api/v1", headers={"X-API-Key": server.key}, timeout=60) as client:
-        yield client
 
 
 @pytest.fixture
