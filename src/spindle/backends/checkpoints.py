@@ -17,11 +17,10 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from spindle.backends.base import Base
-from spindle.backends.contract import LoraShape, ModelInfo, OptimizerConfig, UserError
+from spindle.backends.contract import ADAPTER_FILES, LoraShape, ModelInfo, OptimizerConfig, UserError
 from spindle.backends.lora import Adapter, LowRank, Place
 
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
-ADAPTER_CONFIG = "adapter_config.json"
+ADAPTER_CONFIG, ADAPTER_WEIGHTS = ADAPTER_FILES
 OPTIMIZER = "optimizer.safetensors"
 STATE = "state.json"
 
@@ -89,6 +88,12 @@ def read_state(directory: Path) -> SavedState:
 def read_optimizer(directory: Path) -> dict[str, Tensor]:
     """What the optimizer remembered, with the types and shapes that it had."""
     return _read_tensors(directory / OPTIMIZER)
+
+
+def trained_on(directory: Path) -> str:
+    """The base model of a saved adapter, or of the state that it is part of."""
+    name: str = _read_json(directory / ADAPTER_CONFIG, "a saved adapter")["base_model_name_or_path"]
+    return name
 
 
 def read_adapter(base: Base, directory: Path) -> Adapter:

@@ -290,7 +290,9 @@ class Backend(Protocol):
         """Write the adapter, the optimizer state and what is fixed, for `load_state` or `create_model_from_state`."""
         ...
 
-    def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None: ...
+    def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None:
+        """Overwrite a model with a saved state; without the optimizer, a saved adapter will do."""
+        ...
 
     def create_model_from_state(
         self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool

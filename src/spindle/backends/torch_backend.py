@@ -127,15 +127,16 @@ class TorchBackend:
 
     def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None:
         model = self._model(model_id)
-        saved = checkpoints.read_state(directory)
-        if saved.base_model != model.info.base_model:
+        saved = checkpoints.read_state(directory) if with_optimizer else None
+        trained_on = checkpoints.trained_on(directory)
+        if trained_on != model.info.base_model:
             raise UserError(
-                f"the state in {directory} is of {saved.base_model!r}, but model {model_id!r} trains "
-                f"{model.info.base_model!r}; load it into a model of {saved.base_model!r}."
+                f"the state in {directory} is of {trained_on!r}, but model {model_id!r} trains "
+                f"{model.info.base_model!r}; load it into a model of {trained_on!r}."
             )
-        if with_optimizer:
+        if saved is not None:
             optimizers.check_restorable(saved.optimizer, model.info.optimizer)
-        model.load(directory, step=saved.step, with_optimizer=with_optimizer)
+        model.load(directory, step=0 if saved is None else saved.step, with_optimizer=with_optimizer)
 
     def create_model_from_state(
         self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool

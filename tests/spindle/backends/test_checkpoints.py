@@ -1,6 +1,7 @@
 """Adapters and states on disk: their layout, exact resume, and what does not load."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,8 @@ def _train(backend: TorchBackend, model_id: str, steps: range) -> None:
     for step in steps:
         data = [tiny.importance_sampling_datum(10 + step, seed=step), tiny.importance_sampling_datum(7, seed=step + 50)]
         tiny.train(backend, ForwardBackward(model_id, data, "importance_sampling"))
-        backend.optim_step(model_id, OptimizerStep({"learning_rate": 1e-2, "weight_decay": 0.01, "grad_clip_norm": 1.0}))
+        step = OptimizerStep({"learning_rate": 1e-2, "weight_decay": 0.01, "grad_clip_norm": 1.0})
+        backend.optim_step(model_id, step)
 
 
 def _assert_same(first: TorchBackend, second: TorchBackend) -> None:
@@ -115,3 +117,18 @@ def test_files_that_do_not_load(llama: TinyModel, model: TinyModel, empty: Path,
         tiny.sample(backend, llama, tiny.tokens(3), SamplingParams(max_tokens=1), adapter=tmp_path)
     parameters = backend._models["m"].adapter.parameters()
     assert all(torch.equal(parameters[name], before[name]) for name in before)
+
+
+def test_the_weights_of_a_saved_adapter_can_be_trained_on(llama: TinyModel, empty: Path) -> None:
+    backend = llama.backend()
+    tiny.create(backend, llama)
+    tiny.train(backend, ForwardBackward("m", [tiny.cross_entropy_datum(5)], "cross_entropy"))
+    backend.save_adapter("m", empty)
+    lora = backend.info("m").lora
+    backend.create_model("other", llama.name, replace(lora, seed=77), OptimizerConfig())
+    backend.load_state("other", empty, with_optimizer=False)
+    weights, loaded = (backend._models[name].adapter.parameters() for name in ("m", "other"))
+    assert all(torch.equal(loaded[name], parameter) for name, parameter in weights.items())
+    assert backend.info("other").step == 0
+    with pytest.raises(UserError, match="is not a saved training state"):
+        backend.load_state("other", empty, with_optimizer=True)
