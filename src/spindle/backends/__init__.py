@@ -8,23 +8,27 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spindle.backends.contract import Backend, BaseModel, UserError
+from spindle.backends.machine import Machine, MachineError, choose, describe
 from spindle.backends.models import ModelError, inspect
-from spindle.backends.threads import share_cores
 
-__all__ = ["Backend", "BaseModel", "ModelError", "UserError", "load"]
+__all__ = ["Backend", "BaseModel", "Machine", "MachineError", "ModelError", "UserError", "describe", "load"]
 
 
-def load(models: Mapping[str, Path], *, device: str = "cpu", threads: int | None = None) -> Backend:
-    """The torch executor for model directories by name. Raises `ModelError` for one that it cannot serve.
+def load(
+    models: Mapping[str, Path], *, device: str = "auto", dtype: str = "auto", threads: int | None = None
+) -> Backend:
+    """The torch executor for model directories by name. `machine.choose` says what devices and dtypes there are.
+
+    Raises `ModelError` for a model that it cannot serve, `MachineError` for a device that is not here.
 
     Returns before the weights are in memory; the first use of a model waits for them.
     """
     infos = [inspect(name, path) for name, path in models.items()]
-    share_cores()
+    where, numbers = choose(device, dtype)
     import torch
 
     from spindle.backends.torch_backend import TorchBackend
 
     if threads is not None:
         torch.set_num_threads(threads)
-    return TorchBackend(infos, torch.device(device))
+    return TorchBackend(infos, where, numbers)
