@@ -56,7 +56,7 @@ def test_a_step_says_for_which_family_it_is() -> None:
     assert parse(OptimStep, {}).to_contract() == OptimizerStep()
     other = {"optimizer_params": {"type": "muon", "momentum": 0.5}}
     assert parse(OptimStep, other).to_contract() == OptimizerStep({"momentum": 0.5}, "muon")
-    with pytest.raises(UserError, match="optimizer_params.type must name an optimizer family, found None"):
+    with pytest.raises(UserError, match=r"optimizer_params\.type must name an optimizer family, found None"):
         parse(OptimStep, {"optimizer_params": {"momentum": 0.5}}).to_contract()
 
 

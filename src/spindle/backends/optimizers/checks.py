@@ -61,8 +61,8 @@ def check_restorable(saved: OptimizerConfig, config: OptimizerConfig) -> None:
     """Raise `UserError` unless a saved optimizer state was made by the very optimizer that would go on from it."""
     if saved.type != config.type:
         raise UserError(
-            f"the saved optimizer state is of {saved.type!r}, but this model was created with {config.type!r}; load the "
-            f"weights alone, or load it into a model of {saved.type!r}."
+            f"the saved optimizer state is of {saved.type!r}, but this model was created with {config.type!r}; load "
+            f"the weights alone, or load it into a model of {saved.type!r}."
         )
     if saved.plugin_sha256 != config.plugin_sha256:
         raise UserError(

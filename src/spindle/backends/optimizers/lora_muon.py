@@ -39,4 +39,5 @@ def _inverse_root(gram: Tensor, damping: float) -> Tensor:
     values, vectors = torch.linalg.eigh(gram.double())
     values = values.clamp(min=0) + damping
     roots = torch.where(values > 0, values.rsqrt(), torch.zeros_like(values))
-    return ((vectors * roots) @ vectors.T).to(gram.dtype)
+    inverse: Tensor = (vectors * roots) @ vectors.T
+    return inverse.to(gram.dtype)
