@@ -1,26 +1,14 @@
-"""Where Spindle keeps its things, and what a server is started with."""
+"""Where Spindle keeps its things, and what a server takes when nothing else is said."""
 
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8250
-
-
-@dataclass(frozen=True)
-class ServeOptions:
-    """One server."""
-
-    data: Path
-    """Checkpoints, the key, and pulled models."""
-    host: str = DEFAULT_HOST
-    port: int = DEFAULT_PORT
-    """0 takes any free port."""
-    models: Mapping[str, Path] = field(default_factory=dict)
-    """Base models by name; empty serves the default model, pulled when missing."""
+DEFAULT_GRACE = 60.0
+"""Seconds that a running computation may take to end when the server stops."""
 
 
 def data_directory(given: Path | None = None, environment: Mapping[str, str] = os.environ) -> Path:

@@ -40,8 +40,13 @@ def test_version() -> None:
 
 
 @pytest.mark.parametrize("argument", ["no-equals-sign", "=path", "name="])
-def test_a_model_argument_that_is_no_pair(tmp_path: Path, argument: str) -> None:
-    assert "is not NAME=PATH" in complaint(spindle("serve", "--model", argument, "--data", str(tmp_path)))
+def test_adding_what_is_no_pair(tmp_path: Path, argument: str) -> None:
+    assert "is not NAME=PATH" in complaint(spindle("models", "add", argument, "--data", str(tmp_path)))
+
+
+def test_a_model_that_is_not_installed(tmp_path: Path) -> None:
+    line = complaint(spindle("serve", "--model", "org/name", "--port", "0", "--data", str(tmp_path)))
+    assert "No model is installed as 'org/name' (installed: none); fetch it with `spindle models pull org/name`" in line
 
 
 def test_a_model_folder_that_is_not_there(tmp_path: Path) -> None:
@@ -90,8 +95,8 @@ def test_a_model_nobody_knows(tmp_path: Path) -> None:
 
 def test_no_models_are_an_empty_list(tmp_path: Path) -> None:
     result = spindle("models", "list", "--data", str(tmp_path))
-    assert result.returncode == 0
-    assert result.stdout.split() == ["model", "folder"]
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "spindle models pull" in result.stderr
 
 
 def test_the_data_folder_is_the_one_given_then_the_environment_then_the_platform(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """`spindle models`: what is installed, and installing more."""
 
+import re
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -10,35 +12,108 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from spindle.backends import models
-from spindle.cli.console import DataOption, say, screen
+from spindle.cli.console import DataOption, UsageProblemError, say, screen, warn
+from spindle.cli.kinds import read_model
 from spindle.config import data_directory
+from spindle.control.lock import exclusive
 
-app = typer.Typer(help="Base models on this machine.", no_args_is_help=True)
+COLUMNS = ("model", "architecture", "context", "on disk", "from")
+
+app = typer.Typer(help="Base models on this machine; without a command, list them.", invoke_without_command=True)
+
+NameArgument = Annotated[str, typer.Argument(help="The name it is listed under.", metavar="NAME")]
 
 
-@app.command(name="pull")
-def pull_command(
-    alias: Annotated[str, typer.Argument(help="Which model.")] = models.DEFAULT_MODEL, data: DataOption = None
-) -> None:
-    """Install a model; an installed one is left as it is."""
-    installed = pull(alias, models.cache_directory(data_directory(data)))
-    say(f"{installed.name} is installed in {escape(str(installed.path))}")
+@app.callback()
+def _default(context: typer.Context, data: DataOption = None) -> None:
+    if context.invoked_subcommand is None:
+        list_command(data)
+    elif data is not None:
+        raise UsageProblemError(
+            f"Write --data after the command: spindle models {context.invoked_subcommand} --data {data}"
+        )
 
 
 @app.command(name="list")
 def list_command(data: DataOption = None) -> None:
-    """List the installed models."""
-    table = Table("model", "folder", box=None)
+    """List the installed models; piped, one line of tab-separated fields for each."""
+    rows, problems = [], []
     for model in models.installed(models.cache_directory(data_directory(data))):
-        table.add_row(model.name, escape(str(model.path)))
-    Console().print(table)
+        try:
+            rows.append(_row(model))
+        except models.ModelError as error:
+            problems.append(str(error))
+    if sys.stdout.isatty():
+        table = Table(*COLUMNS, box=None)
+        for row in rows:
+            table.add_row(*map(escape, row))
+        Console().print(table)
+    else:
+        for row in rows:
+            print("\t".join(row))
+    for problem in problems:
+        warn(problem)
+    if not rows and not problems:
+        say("No model is installed; `spindle models pull` fetches the default one.")
 
 
-def pull(alias: str, cache: Path) -> models.InstalledModel:
-    """Install a model behind a progress bar."""
+@app.command(name="pull")
+def pull_command(
+    name: Annotated[
+        str, typer.Argument(help="ORG/NAME on the Hugging Face hub, or an alias.", metavar="NAME")
+    ] = models.DEFAULT_MODEL,
+    data: DataOption = None,
+) -> None:
+    """Install a model from the Hugging Face hub (HF_ENDPOINT and HF_TOKEN count); one that is there stays as it is."""
+    installed = pull(name, models.cache_directory(data_directory(data)))
+    say(f"{installed.name} is installed in {escape(str(installed.path))}")
+
+
+@app.command(name="add")
+def add_command(
+    model: Annotated[str, typer.Argument(help="A name, and the directory to serve under it.", metavar="NAME=PATH")],
+    data: DataOption = None,
+) -> None:
+    """Install a model that lies in a local directory, in the Hugging Face layout. Its files stay where they are."""
+    given = read_model(model, Path.cwd()) if re.fullmatch("[^=]+=.+", model) else None
+    if given is None or given.path is None:
+        raise UsageProblemError(f"{model!r} is not NAME=PATH, e.g. my-org/my-model=./model-folder.")
+    added = models.add(given.name, given.path, models.cache_directory(data_directory(data)))
+    say(f"{added.name} is served from {escape(str(added.path))}")
+    if not models.has_tokenizer(added.path):
+        warn(f"{added.path} holds no tokenizer; clients look for that of {added.name} on the Hugging Face hub.")
+
+
+@app.command(name="remove")
+def remove_command(name: NameArgument, data: DataOption = None) -> None:
+    """Delete a model that was pulled, or forget one that was added; its directory stays."""
+    folder = data_directory(data)
+    with exclusive(folder):
+        model = models.remove(name, models.cache_directory(folder))
+    if model.path.exists():
+        say(f"{model.name} is forgotten; its files stay in {escape(str(model.path))}")
+    else:
+        say(f"{model.name} is deleted")
+
+
+def pull(name: str | None, cache: Path) -> models.InstalledModel:
+    """Install a model behind a progress bar; None stands for what is served when none is named."""
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
     with Progress(*columns, console=screen, transient=True) as bar:
-        task = bar.add_task(f"Installing {alias}", total=1.0)
-        return models.pull(
-            alias, cache, lambda progress: bar.update(task, description=progress.stage, completed=progress.fraction)
-        )
+        task = bar.add_task(f"Installing {name or 'the default model'}", total=1.0)
+
+        def show(progress: models.Progress) -> None:
+            bar.update(task, description=progress.stage, completed=progress.fraction)
+
+        return models.default(cache, show) if name is None else models.pull(name, cache, show)
+
+
+def _row(model: models.InstalledModel) -> tuple[str, ...]:
+    info = models.inspect(model.name, model.path)
+    return (
+        model.name,
+        info.architecture,
+        str(info.context_length),
+        f"{models.size(model.path) / 1e9:.2f} GB",
+        model.source,
+    )

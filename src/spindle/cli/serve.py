@@ -2,76 +2,146 @@
 
 import os
 import shlex
+import stat
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from socket import socket
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 import spindle.backends as backends
 from spindle.backends import models
-from spindle.cli.console import DataOption, UsageProblemError, say, status
+from spindle.cli.console import DataOption, UsageProblemError, say, status, warn
+from spindle.cli.kinds import LIMIT_KINDS
 from spindle.cli.models import pull
-from spindle.config import DEFAULT_HOST, DEFAULT_PORT, ServeOptions, data_directory
+from spindle.cli.settings import Settings, in_force, load
 from spindle.control import Service
 from spindle.control.keys import api_key
+from spindle.control.limits import Limits
 from spindle.control.lock import exclusive
+from spindle.control.records import LOCAL
 from spindle.wire import create_app
 from spindle.wire.server import bind, serve
 
+DEFAULTS = Settings()
+
 
 def serve_command(
+    config: Annotated[
+        Path | None, typer.Option(help="A TOML file of settings; options win over it.", metavar="FILE")
+    ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option("--model", help="NAME=PATH of a base model; may be repeated.", metavar="NAME=PATH"),
+        typer.Option(
+            help="A base model: NAME of an installed one, or NAME=PATH. May be repeated.",
+            metavar="NAME[=PATH]",
+            show_default="the default model, pulled when missing",
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Address to listen on.")] = DEFAULT_HOST,
+    host: Annotated[str | None, typer.Option(help="Address to listen on.", show_default=DEFAULTS.host)] = None,
     port: Annotated[
-        int, typer.Option(help="Port to listen on; 0 takes any free one.", min=0, max=65535)
-    ] = DEFAULT_PORT,
+        int | None, typer.Option(help="Port to listen on; 0 takes any free one.", show_default=str(DEFAULTS.port))
+    ] = None,
+    public_url: Annotated[str | None, typer.Option(help="Where clients reach the server from outside.")] = None,
     data: DataOption = None,
+    device: Annotated[str | None, typer.Option(help="auto, cpu, cuda or cuda:N.", show_default=DEFAULTS.device)] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="Of base weights: auto, float32 or bfloat16.", show_default=DEFAULTS.dtype)
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads of torch on a CPU.", show_default="torch's choice")
+    ] = None,
+    plugin: Annotated[
+        list[str] | None,
+        typer.Option(help="A file with optimizers or losses. May be repeated.", metavar="FILE"),
+    ] = None,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(help=f"One of {', '.join(LIMIT_KINDS)}. May be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    grace: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds the running computation may take to end at a stop.", show_default=f"{DEFAULTS.grace:g}"
+        ),
+    ] = None,
+    keys_file: Annotated[
+        str | None, typer.Option(help="A TOML file with a key for each owner.", metavar="FILE")
+    ] = None,
+    print_config: Annotated[bool, typer.Option("--print-config", help="Show the settings in force and exit.")] = False,
 ) -> None:
-    """Serve until Ctrl-C. Without --model: the default model, pulled when missing."""
-    options = ServeOptions(data_directory(data), host, port, dict(map(_name_and_path, model or [])))
-    with exclusive(options.data):
-        _serve(options)
+    """Serve the tinker SDK until Ctrl-C."""
+    settings = load(
+        config,
+        {
+            "models": model,
+            "host": host,
+            "port": port,
+            "public_url": public_url,
+            "data": None if data is None else str(data),
+            "device": device,
+            "dtype": dtype,
+            "threads": threads,
+            "plugins": plugin,
+            "limits": limit,
+            "grace": grace,
+            "keys_file": keys_file,
+        },
+    )
+    if print_config:
+        print(in_force(settings))
+        return
+    if settings.keys and (secrets := settings.keys_file or config) is not None:
+        _warn_of_readers(secrets)
+    with exclusive(settings.folder):
+        _serve(settings)
 
 
-def _name_and_path(argument: str) -> tuple[str, Path]:
-    name, equals, path = argument.partition("=")
-    if not equals or not name or not path:
-        raise UsageProblemError(f"--model {argument!r} is not NAME=PATH, e.g. --model my-org/my-model=./model-folder.")
-    return name, Path(path)
-
-
-def _serve(options: ServeOptions) -> None:
-    cache = models.cache_directory(options.data)
-    key = api_key(options.data, os.environ)
-    listener = _bind(options)
-    served = _base_models(options, cache)
+def _serve(settings: Settings) -> None:
+    cache = models.cache_directory(settings.folder)
+    keys = settings.keys or {LOCAL: api_key(settings.folder, os.environ)}
+    listener = _bind(settings)
+    served = _base_models(settings, cache)
     with status(f"Loading {', '.join(served)} ..."):
-        service = Service.build(backends.load(served), options.data)
+        backend = backends.load(served, device=settings.device, dtype=settings.dtype, threads=settings.threads)
+        service = Service.build(backend, settings.folder, limits=settings.limits, public_url=settings.public_url)
     host, port = listener.getsockname()[:2]
-    url = f"http://{_reachable(host)}:{port}"
-    serve(create_app(service, key), listener, lambda: _announce(url, key, cache, list(served)))
+    exports = {"TINKER_BASE_URL": f"http://{_reachable(host)}:{port}"}
+    if not settings.keys:
+        exports |= {"TINKER_API_KEY": keys[LOCAL]}
+    exports |= {"HF_HUB_CACHE": str(cache)}
+    app = create_app(service, keys, settings.grace)
+    serve(app, listener, lambda: _announce(settings, list(served), exports))
     if service.engine.running:
         os._exit(0)  # a long computation is in the way; nothing unfinished is visible on disk
 
 
-def _bind(options: ServeOptions) -> socket:
+def _warn_of_readers(file: Path) -> None:
+    if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        warn(f"{file} holds keys and others on this machine can read it; `chmod 600 {shlex.quote(str(file))}` helps.")
+
+
+def _bind(settings: Settings) -> socket:
     try:
-        return bind(options.host, options.port)
+        return bind(settings.host, settings.port)
     except OSError as error:
         raise UsageProblemError(
-            f"Cannot listen on {options.host}:{options.port} ({error.strerror}); choose another --port, or 0 for any."
+            f"Cannot listen on {settings.host}:{settings.port} ({error.strerror}); choose another --port, or 0 for any."
         ) from error
 
 
-def _base_models(options: ServeOptions, cache: Path) -> dict[str, Path]:
-    if options.models:
-        return {name: models.register_local(name, path, cache).path for name, path in options.models.items()}
-    default = pull(models.DEFAULT_MODEL, cache)
-    return {default.name: default.path}
+def _base_models(settings: Settings, cache: Path) -> dict[str, Path]:
+    if not settings.models:
+        default = pull(None, cache)
+        return {default.name: default.path}
+    served = [
+        models.serve(model.name, cache) if model.path is None else models.register_local(model.name, model.path, cache)
+        for model in settings.models
+    ]
+    return {model.name: model.path for model in served}
 
 
 def _reachable(host: str) -> str:
@@ -81,9 +151,26 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _announce(url: str, key: str, cache: Path, served: list[str]) -> None:
-    say(f"[bold]Spindle[/] serves {', '.join(served)} at [bold]{url}[/]")
+def _announce(settings: Settings, served: list[str], exports: Mapping[str, str]) -> None:
+    say(f"[bold]Spindle[/] serves {', '.join(served)} at [bold]{exports['TINKER_BASE_URL']}[/]")
+    for line in _particulars(settings):
+        say(f"  {escape(line)}")
     say("For scripts that use the tinker SDK, in another terminal:\n")
-    for name, value in {"TINKER_BASE_URL": url, "TINKER_API_KEY": key, "HF_HUB_CACHE": str(cache)}.items():
+    for name, value in exports.items():
         print(f"export {name}={shlex.quote(value)}", flush=True)
+    if settings.keys:
+        say(f"and TINKER_API_KEY as the key of {', '.join(map(escape, settings.keys))}.")
     say("\nCtrl-C stops it; named checkpoints stay.")
+
+
+def _particulars(settings: Settings) -> list[str]:
+    """What decides about speed, results and rights."""
+    lines = []
+    if settings.public_url is not None:
+        lines.append(f"from outside: {settings.public_url}")
+    lines.append(f"runs on {backends.describe(settings.device, settings.dtype)}")
+    for limit in fields(Limits):
+        value, default = getattr(settings.limits, limit.name), limit.default
+        if value != default:
+            lines.append(f"limit {limit.name} {value:,} (usually {'none' if default is None else f'{default:,}'})")
+    return lines

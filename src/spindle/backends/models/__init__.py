@@ -5,20 +5,29 @@ the tokenizer of each served model by name within seconds, without a network. No
 pulled model has to be converted.
 """
 
-from spindle.backends.models.cache import add, cache_directory, installed, register_local, remove, serve, size
-from spindle.backends.models.directory import SUPPORTED_ARCHITECTURES, InstalledModel, ModelError, inspect
+from spindle.backends.models.cache import (
+    add,
+    cache_directory,
+    has_tokenizer,
+    installed,
+    register_local,
+    remove,
+    serve,
+    size,
+)
+from spindle.backends.models.directory import InstalledModel, ModelError, inspect
 from spindle.backends.models.progress import Progress
 from spindle.backends.models.sources import DEFAULT_MODEL, default, pull
 
 __all__ = [
     "DEFAULT_MODEL",
-    "SUPPORTED_ARCHITECTURES",
     "InstalledModel",
     "ModelError",
     "Progress",
     "add",
     "cache_directory",
     "default",
+    "has_tokenizer",
     "inspect",
     "installed",
     "pull",

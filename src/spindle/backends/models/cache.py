@@ -124,7 +124,7 @@ def serve(name: str, cache: Path) -> InstalledModel:
         raise not_installed(name, cache)
     inspect(name, model.path)
     link = snapshot(cache, name, _revision(model.path))
-    if _has_tokenizer(model.path):
+    if has_tokenizer(model.path):
         publish(cache, name, link.name if link.is_symlink() else model.path.name)
     return model
 
@@ -170,11 +170,12 @@ def _link(name: str, target: Path, cache: Path) -> None:
     link.parent.mkdir(parents=True, exist_ok=True)
     _replace_link(link, target)
     shutil.rmtree(repository(cache, name) / ".no_exist" / revision, ignore_errors=True)
-    if _has_tokenizer(target):
+    if has_tokenizer(target):
         publish(cache, name, revision)
 
 
-def _has_tokenizer(folder: Path) -> bool:
+def has_tokenizer(folder: Path) -> bool:
+    """Whether clients find a tokenizer there."""
     return any((folder / file).is_file() for file in TOKENIZERS)
 
 

@@ -5,6 +5,7 @@ The files land in Spindle's own cache, never in the user's. The token is the one
 """
 
 import glob
+import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -39,10 +40,10 @@ def pull(name: str, cache: Path, progress: Callable[[Progress], None]) -> Instal
     """Install a model from the hub, or bring it up to date. Raises `ModelError`."""
     import httpx
     from huggingface_hub import HfApi, constants, errors, hf_hub_download, snapshot_download
-    from huggingface_hub.utils import disable_progress_bars, logging
+    from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
-    logging.set_verbosity_error()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     folder = store.repository(cache, name)
     hub = constants.ENDPOINT
     progress(Progress(f"Asking {hub}", 0.0))
