@@ -52,7 +52,7 @@ class Library:
     def last_request(self, run: TrainingRun) -> datetime:
         """When a client last asked something of a run; since before this process, when it last saved something."""
         saved = (checkpoint.created_at for checkpoint in self.catalogue.checkpoints(run.run_id)[:1])
-        return self._requests.get(run.run_id) or max(run.created_at, *saved)
+        return self._requests.get(run.run_id) or max([run.created_at, *saved])
 
     # ---- checkpoints
 
