@@ -261,6 +261,10 @@ class Backend(Protocol):
 
     def base_models(self) -> list[BaseModel]: ...
 
+    def plugins(self) -> list[PluginInfo]:
+        """The plugin files in use."""
+        ...
+
     def check_model(self, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         """`UserError` for a model that `create_model` would refuse. May be called by any thread; never waits."""
         ...

@@ -20,11 +20,13 @@ from spindle.backends.contract import (
     ModelInfo,
     OptimizerConfig,
     OptimizerStep,
+    PluginInfo,
     SampleRequest,
     SampleResult,
     UserError,
 )
 from spindle.backends.lora import create_adapter, selected
+from spindle.backends.plugins import Plugins
 from spindle.backends.snapshots import Snapshots
 
 MOST_RANK = 256
@@ -56,14 +58,26 @@ class _Model:
 class TorchBackend:
     """Executes training and sampling in this process. Base weights load in the background from construction on."""
 
-    def __init__(self, models: Sequence[BaseModel], device: torch.device, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        models: Sequence[BaseModel],
+        device: torch.device,
+        dtype: torch.dtype = torch.float32,
+        plugins: Plugins | None = None,
+    ) -> None:
+        added = plugins or Plugins()
         self._bases = Bases(models, device, dtype)
-        self._families = optimizers.FAMILIES
+        self._plugins = added.files
+        self._losses = {**losses.LOSSES, **added.losses}
+        self._families = {**optimizers.FAMILIES, **added.families}
         self._models: dict[str, _Model] = {}
         self._snapshots = Snapshots()
 
     def base_models(self) -> list[BaseModel]:
         return list(self._bases.infos.values())
+
+    def plugins(self) -> list[PluginInfo]:
+        return list(self._plugins)
 
     def check_model(self, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         self._bases.check(base_model)
@@ -90,7 +104,7 @@ class TorchBackend:
         for index, request in enumerate(requests):
             try:
                 model = self._model(request.model_id)
-                chosen = losses.choose(request.loss_fn, request.config, losses.LOSSES)
+                chosen = losses.choose(request.loss_fn, request.config, self._losses)
             except UserError as error:
                 answers[index] = error
             else:

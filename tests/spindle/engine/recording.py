@@ -15,6 +15,7 @@ from spindle.backends.contract import (
     ModelInfo,
     OptimizerConfig,
     OptimizerStep,
+    PluginInfo,
     SampledSequence,
     SampleRequest,
     SampleResult,
@@ -48,6 +49,9 @@ class RecordingBackend:
     def check_custom_loss(self, loss: CustomLoss) -> None:
         if loss.name == "bad":
             raise UserError("bad graph")
+
+    def plugins(self) -> list[PluginInfo]:
+        return []
 
     def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         self._note(f"create {model_id}")

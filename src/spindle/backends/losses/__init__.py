@@ -8,12 +8,13 @@ from spindle.backends.losses.checks import TARGETS, check, check_tokens
 from spindle.backends.losses.choice import Chosen, choose
 from spindle.backends.losses.kinds import Config, DatumLoss, Inputs, Loss, TokenLoss
 from spindle.backends.losses.metrics import measured, reduced
-from spindle.backends.losses.registry import LOSSES
+from spindle.backends.losses.registry import LOSSES, UNPUBLISHED_LOSSES
 from spindle.backends.losses.whole import Slopes, slopes
 
 __all__ = [
     "LOSSES",
     "TARGETS",
+    "UNPUBLISHED_LOSSES",
     "Chosen",
     "Config",
     "DatumLoss",

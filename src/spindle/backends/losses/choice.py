@@ -7,7 +7,7 @@ from typing import NamedTuple
 from spindle.backends.contract import UserError
 from spindle.backends.losses.formulas import HIGH, LOW
 from spindle.backends.losses.kinds import Config, Loss
-from spindle.backends.losses.registry import UNPUBLISHED
+from spindle.backends.losses.registry import UNPUBLISHED_LOSSES
 
 
 class Chosen(NamedTuple):
@@ -19,7 +19,7 @@ def choose(name: str, given: Mapping[str, float | str], offered: Mapping[str, Lo
     """The loss called `name`. Raises `UserError` for an unknown one, or for settings that it does not have."""
     loss = offered.get(name)
     if loss is None:
-        reason = f" ({UNPUBLISHED[name]})" if name in UNPUBLISHED else ""
+        reason = f" ({UNPUBLISHED_LOSSES[name]})" if name in UNPUBLISHED_LOSSES else ""
         raise UserError(f"loss_fn {name!r} is not offered here{reason}; choose one of {', '.join(offered)}.")
     return Chosen(loss, _settings(loss, given))
 

@@ -6,7 +6,7 @@ from spindle.backends.losses.kinds import DatumLoss, Loss, TokenLoss
 _SAMPLED = ("logprobs", "advantages")
 """What a loss about sampled tokens needs; there is one of them per position, so targets are [N]."""
 
-UNPUBLISHED = {"stable_reinforce": "its formula is not published"}
+UNPUBLISHED_LOSSES = {"stable_reinforce": "its formula is not published"}
 """Losses of the Tinker client that cannot be offered, and why."""
 
 LOSSES: dict[str, Loss] = {

@@ -8,11 +8,12 @@ all families, and done here.
 from spindle.backends.optimizers.checks import applied, check_restorable, settled
 from spindle.backends.optimizers.kinds import GRAD_CLIP_NORM, Family, Hyperparameter, Update
 from spindle.backends.optimizers.optimizer import Optimizer
-from spindle.backends.optimizers.registry import FAMILIES
+from spindle.backends.optimizers.registry import FAMILIES, UNPUBLISHED_FAMILIES
 
 __all__ = [
     "FAMILIES",
     "GRAD_CLIP_NORM",
+    "UNPUBLISHED_FAMILIES",
     "Family",
     "Hyperparameter",
     "Optimizer",

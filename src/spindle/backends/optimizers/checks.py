@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from spindle.backends.contract import OptimizerConfig, OptimizerStep, UserError
 from spindle.backends.optimizers.kinds import Family, Value
-from spindle.backends.optimizers.registry import ADAMW, UNPUBLISHED
+from spindle.backends.optimizers.registry import ADAMW, UNPUBLISHED_FAMILIES
 
 
 def settled(config: OptimizerConfig, offered: Mapping[str, Family]) -> OptimizerConfig:
@@ -16,7 +16,7 @@ def settled(config: OptimizerConfig, offered: Mapping[str, Family]) -> Optimizer
     """
     family = offered.get(config.type)
     if family is None:
-        reason = f" ({UNPUBLISHED[config.type]})" if config.type in UNPUBLISHED else ""
+        reason = f" ({UNPUBLISHED_FAMILIES[config.type]})" if config.type in UNPUBLISHED_FAMILIES else ""
         raise UserError(
             f"optimizer type {config.type!r} is not offered here{reason}; choose one of {', '.join(offered)}."
         )

@@ -52,5 +52,5 @@ FAMILIES: dict[str, Family] = {
     )
 }
 
-UNPUBLISHED = {"dimuon": "its update rule is not published"}
+UNPUBLISHED_FAMILIES = {"dimuon": "its update rule is not published"}
 """Families of the Tinker client that cannot be offered, and why."""
