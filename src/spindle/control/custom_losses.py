@@ -7,7 +7,7 @@ from typing import Any
 
 from spindle.backends.contract import CustomLoss, UserError
 from spindle.control.lost import Lost, session_of
-from spindle.control.promises import Promise, PromiseBook
+from spindle.control.promises import Promise, PromiseBook, failed
 from spindle.control.results import LossStored
 from spindle.control.sessions import Sessions
 
@@ -49,6 +49,10 @@ class CustomLosses:
             return self._checker.submit(store)
 
         return self.promises.make(loss_id, session_id, start)
+
+    def refuse(self, session_id: str, number: int, error: UserError) -> Promise:
+        """A loss that makes no sense fails as a promise."""
+        return self.promises.make(loss_name(session_id, number), session_id, lambda: failed(error))
 
     def resolve(self, config: Mapping[str, Any], model_id: str) -> CustomLoss:
         """The uploaded loss that a gradient request's configuration names, or `UserError`."""

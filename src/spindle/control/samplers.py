@@ -154,6 +154,10 @@ class Samplers:
             raise NotFoundError(str(self.lost.sampler(sampler_id)))
         return sampler
 
+    def of_session(self, session_id: str) -> list[str]:
+        """The ids of a session's sampling sessions."""
+        return [sampler.sampler_id for sampler in list(self._samplers.values()) if sampler.session_id == session_id]
+
     def join(self, sampler_id: str) -> int:
         """The number of a further client of the same sampling session."""
         sampler = self.get(sampler_id)
@@ -221,7 +225,7 @@ class Samplers:
 
     def close_session(self, session_id: str) -> None:
         """Forget a session's sampling sessions, and their ephemeral files."""
-        self._drop([sampler for sampler in list(self._samplers.values()) if sampler.session_id == session_id])
+        self._drop([self._samplers[sampler_id] for sampler_id in self.of_session(session_id)])
 
     def tidy(self) -> None:
         """Drop ephemeral snapshots that many newer ones have replaced: a training loop makes one per step.

@@ -8,6 +8,7 @@ from pathlib import Path
 from spindle.backends.contract import Backend, BaseModel
 from spindle.control.catalogue import Catalogue, utc_now
 from spindle.control.custom_losses import CustomLosses
+from spindle.control.history import History
 from spindle.control.library import Library
 from spindle.control.limits import Gauge, Limits
 from spindle.control.links import Links
@@ -29,6 +30,7 @@ class Service:
     library: Library
     links: Links
     sessions: Sessions
+    history: History
     promises: PromiseBook
     training: Training
     samplers: Samplers
@@ -81,6 +83,7 @@ class Service:
             library,
             links,
             sessions,
+            History(sessions, catalogue),
             promises,
             training,
             samplers,

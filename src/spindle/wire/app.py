@@ -3,19 +3,45 @@
 import asyncio
 import hmac
 import logging
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 
 from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
 
 from spindle.backends.contract import UserError
+from spindle.config import DEFAULT_GRACE
 from spindle.control import Service
-from spindle.control.errors import ForbiddenError, GoneError, NotFoundError
-from spindle.control.records import LOCAL
-from spindle.wire import routes_futures, routes_sampling, routes_session, routes_training
+from spindle.control.errors import BusyError, ForbiddenError, FullError, GoneError, NotFoundError
+from spindle.wire import (
+    routes_account,
+    routes_checkpoints,
+    routes_external,
+    routes_futures,
+    routes_gradients,
+    routes_history,
+    routes_listing,
+    routes_sampling,
+    routes_session,
+    routes_training,
+)
 from spindle.wire.bodies import Rejected
+
+ROUTES = (
+    routes_session,
+    routes_history,
+    routes_account,
+    routes_training,
+    routes_gradients,
+    routes_checkpoints,
+    routes_listing,
+    routes_external,
+    routes_sampling,
+    routes_futures,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -23,12 +49,10 @@ TIDY = 2.0
 """Seconds between two looks at silent sessions, gaps and old results."""
 EXPIRE = 60.0
 """Seconds between two looks at all checkpoints; a checkpoint past its time is hidden at once."""
-STOP = 5.0
-"""Seconds a running computation may take to end at shutdown."""
 
 
-def create_app(service: Service, key: str) -> FastAPI:
-    """The application over a service; every route but healthz asks for the key."""
+def create_app(service: Service, keys: Mapping[str, str], grace: float = DEFAULT_GRACE) -> FastAPI:
+    """The application over a service. Every route but healthz asks for one of the keys, given by their owners."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -39,19 +63,29 @@ def create_app(service: Service, key: str) -> FastAPI:
         yield
         for chore in chores:
             chore.cancel()
-        await asyncio.to_thread(service.stop, STOP)
+        await stop()
+
+    async def stop() -> None:
+        """Let the running command end and fail the rest; polls then end too. Again is fine."""
+        if not app.state.stopped.is_set():
+            await asyncio.to_thread(service.stop, grace)
+            app.state.stopped.set()
 
     app = FastAPI(title="Spindle", lifespan=lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.state.service = service
-    app.state.stopping = asyncio.Event()
+    app.state.stopped = asyncio.Event()
+    app.state.stop = stop
     app.get("/api/v1/healthz")(_healthz)
-    for module in (routes_session, routes_training, routes_sampling, routes_futures):
-        app.include_router(module.router, prefix="/api/v1", dependencies=[Depends(_KeyCheck(key))])
+    for module in ROUTES:
+        app.include_router(module.router, prefix="/api/v1", dependencies=[Depends(_KeyCheck(keys))])
+    app.include_router(routes_external.downloads, prefix="/api/v1")
     app.add_exception_handler(UserError, _answer(400))
     app.add_exception_handler(ForbiddenError, _answer(403))
     app.add_exception_handler(NotFoundError, _answer(404))
     app.add_exception_handler(GoneError, _answer(410))
+    app.add_exception_handler(BusyError, _busy)
     app.add_exception_handler(Rejected, _rejected)
+    app.add_exception_handler(RequestValidationError, _unfit)
     app.add_exception_handler(ClientDisconnect, _answer(400))  # nobody reads it, and it is no failure of ours
     app.add_exception_handler(Exception, _failed)
     return app
@@ -62,14 +96,15 @@ async def _healthz() -> dict[str, str]:
 
 
 class _KeyCheck:
-    def __init__(self, key: str) -> None:
-        self._key = key.encode()
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._keys = {owner: key.encode() for owner, key in keys.items()}
 
     async def __call__(self, request: Request) -> None:
-        given = request.headers.get("x-api-key", "")
-        if not hmac.compare_digest(given.encode(), self._key):
-            raise HTTPException(401, "The API key is not the one of this server: set TINKER_API_KEY as it printed.")
-        request.state.owner = LOCAL
+        given = request.headers.get("x-api-key", "").encode()
+        owners = [owner for owner, key in self._keys.items() if hmac.compare_digest(given, key)]
+        if not owners:
+            raise HTTPException(401, "The API key is not one of this server's: set TINKER_API_KEY as it printed.")
+        request.state.owner = owners[0]
 
 
 async def _every(seconds: float, chore: Callable[[], None]) -> None:
@@ -87,6 +122,21 @@ def _answer(status: int) -> Callable[[Request, Exception], JSONResponse]:
 
 def _failed(_: Request, error: Exception) -> JSONResponse:
     return JSONResponse({"detail": f"Spindle failed at this request ({type(error).__name__}); see its log."}, 500)
+
+
+def _busy(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, BusyError)
+    status = 503 if isinstance(error, FullError) else 429
+    return JSONResponse(
+        {"detail": str(error), "limit": error.limit}, status, {"Retry-After": str(math.ceil(error.retry_after))}
+    )
+
+
+def _unfit(_: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"])
+    return JSONResponse({"detail": f"{where}: {problem['msg']}."}, 400)
 
 
 def _rejected(_: Request, error: Exception) -> JSONResponse:

@@ -1,6 +1,7 @@
 """Reading request bodies, within a size, into what they should be."""
 
 import json
+import re
 from typing import Any, TypeVar
 
 from fastapi import Request
@@ -8,10 +9,14 @@ from pydantic import BaseModel, ValidationError
 
 from spindle.backends.contract import UserError
 from spindle.control import Service
-from spindle.wire.codec import MAX_BODY
 from spindle.wire.requests import sentence
 
 Shape = TypeVar("Shape", bound=BaseModel)
+
+DRAINED = 4
+"""A body of up to this many times the limit is read to its end: a client that is cut off would send it again."""
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class Rejected(Exception):
@@ -34,20 +39,34 @@ def owner_of(request: Request) -> str:
     return owner
 
 
-async def read_body(request: Request) -> bytes:
-    """The raw body, refused as soon as it grows past the limit."""
+async def read_body(request: Request) -> tuple[bytes, bool]:
+    """The raw body, and whether that is all of it: beyond the limit the rest is dropped."""
+    limit, length = service_of(request).limits.body_bytes, 0
     content = bytearray()
     async for piece in request.stream():
-        content += piece
-        if len(content) > MAX_BODY:
-            raise Rejected(413, f"The body is longer than {MAX_BODY} bytes.")
-    return bytes(content)
+        content += piece[: limit - len(content)]
+        length += len(piece)
+        if length > DRAINED * limit:
+            break
+    return bytes(content), length <= limit
+
+
+def too_long(request: Request) -> str:
+    """What to say of a body beyond the limit."""
+    limit = service_of(request).limits.body_bytes
+    return f"The body is longer than {limit} bytes, the limit body_bytes of this server; send less in one request."
 
 
 async def read_object(request: Request) -> dict[str, Any]:
     """The body as a JSON object."""
+    body, whole = await read_body(request)
+    if not whole:
+        raise Rejected(413, too_long(request))
     try:
-        value = json.loads(await read_body(request))
+        text = body.decode()
+        value = json.loads(text)
+        if _SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()  # half a surrogate pair is no character, and not to be kept
     except (ValueError, RecursionError) as error:
         raise Rejected(400, f"The body is not JSON ({error}).") from error
     if not isinstance(value, dict):

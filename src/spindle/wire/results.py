@@ -15,16 +15,20 @@ from spindle.control.results import (
     StepApplied,
     WeightsLoaded,
 )
+from spindle.wire.codec import gradient_json, sample_json
 
 Json = dict[str, Any]
 
 CLIENT_CONFIG: Json = {
     "pjwt_auth_enabled": False,
     "proto_write_fwdbwd": True,
+    "fwd_via_fwdbwd": True,
     "proto_compress_fwdbwd": True,
     "parallel_fwdbwd_chunks": True,
     "create_model_via_load_weights": True,
     "sample_join_sampling_session": True,
+    "sample_use_retrieve_futures": True,
+    "custom_loss_server_side": True,
 }
 """Flags of `client/config`: only what this server does."""
 
@@ -32,7 +36,7 @@ DYNAMIC_CONFIG: Json = {"refresh_interval_sec": 300, "sample_cancel_enabled": Tr
 
 
 def promise_result(result: Result) -> Json:
-    """The JSON form of results that do not travel as protobuf."""
+    """The JSON form of a result."""
     match result:
         case ModelCreated(model_id):
             return {"type": "create_model", "model_id": model_id}
@@ -51,8 +55,10 @@ def promise_result(result: Result) -> Json:
             return {"type": "save_weights_external", "path": path, "size_bytes": size_bytes}
         case WeightsLoaded(path, model_id):
             return {"type": "load_weights", "path": path, "model_id": model_id}
-        case ForwardBackwardResult() | SampleResult():
-            raise TypeError(f"{type(result).__name__} travels as protobuf.")
+        case ForwardBackwardResult():
+            return gradient_json(result)
+        case SampleResult():
+            return sample_json(result)
 
 
 def optimizer_config(optimizer: OptimizerConfig, lora: LoraShape, step: int) -> Json:

@@ -3,9 +3,12 @@
 from typing import Any
 
 from fastapi import APIRouter, Request
+from starlette.concurrency import run_in_threadpool
 
 from spindle.backends.contract import UserError
+from spindle.control.samplers import Prompt
 from spindle.wire.bodies import parse, read, read_object, service_of
+from spindle.wire.codec import Budget
 from spindle.wire.requests import MOST_SAMPLES, CreateSamplingSession, Sample, SampleAddress, SamplerAddress
 
 router = APIRouter()
@@ -34,13 +37,17 @@ async def get_sampler(request: Request, sampler_id: str) -> Json:
     return {"sampler_id": sampler_id, "base_model": sampler.base_model, "model_path": sampler.model_path}
 
 
+def _prompt(request: Request, body: Json) -> Prompt:
+    return parse(Sample, body).to_contract(Budget(service_of(request).limits.body_bytes))
+
+
 @router.post("/asample")
 async def sample(request: Request) -> Json:
     body = await read_object(request)
     address = parse(SampleAddress, body)
     samplers = service_of(request).samplers
     try:
-        prompt = parse(Sample, body).to_contract()
+        prompt = await run_in_threadpool(_prompt, request, body)
         promise = samplers.sample(address.sampling_session_id, address.seq_id, prompt)
     except UserError as error:
         promise = samplers.refuse(address.sampling_session_id, address.seq_id, error)

@@ -1,4 +1,4 @@
-"""Configuration, sessions and what the server can do."""
+"""The life of a session, and what the server can do."""
 
 from typing import Any
 
@@ -6,10 +6,14 @@ from fastapi import APIRouter, Request, Response
 
 from spindle.control.sessions import Finish
 from spindle.wire.bodies import owner_of, read, service_of
-from spindle.wire.requests import SessionAddress
+from spindle.wire.listing import client_version
+from spindle.wire.requests import CreateSession, FinishSession, SessionAddress
 from spindle.wire.results import CLIENT_CONFIG, DYNAMIC_CONFIG
 
 router = APIRouter()
+
+SUPPORTED = (0, 25)
+"""The first version of the SDK that is served in full."""
 
 
 @router.post("/client/config")
@@ -24,9 +28,18 @@ async def dynamic_config() -> dict[str, Any]:
 
 @router.post("/create_session")
 async def create_session(request: Request) -> dict[str, Any]:
+    body = await read(request, CreateSession)
     key = request.headers.get("x-idempotency-key")
-    session = service_of(request).sessions.create(owner_of(request), idempotency_key=key)
-    return {"type": "create_session", "session_id": session.session_id}
+    session = service_of(request).sessions.create(owner_of(request), body.to_contract(), key)
+    reply = {"type": "create_session", "session_id": session.session_id}
+    version = client_version(request)
+    if version is not None and version < SUPPORTED:
+        wanted, found = (".".join(map(str, parts)) for parts in (SUPPORTED, version))
+        reply["warning_message"] = (
+            f"Spindle serves tinker {found} as well as it can; everything works from {wanted} on: "
+            f"pip install 'tinker>={wanted}'."
+        )
+    return reply
 
 
 @router.post("/session_heartbeat")
@@ -38,7 +51,8 @@ async def session_heartbeat(request: Request) -> dict[str, Any]:
 
 @router.post("/sessions/{session_id}/finish", status_code=204)
 async def finish_session(request: Request, session_id: str) -> Response:
-    service_of(request).end_session(session_id, Finish("success"))
+    body = await read(request, FinishSession)
+    service_of(request).end_session(session_id, Finish(body.reason.type, body.detail))
     return Response(status_code=204)
 
 

@@ -503,22 +503,36 @@ class SampleResponse(_message.Message):
 
     SEQUENCES_FIELD_NUMBER: _builtins.int
     PROMPT_LOGPROBS_FIELD_NUMBER: _builtins.int
+    TOPK_PROMPT_LOGPROBS_FIELD_NUMBER: _builtins.int
     PROMPT_CACHE_HIT_TOKENS_FIELD_NUMBER: _builtins.int
+    TARGET_PROMPT_LOGPROBS_FIELD_NUMBER: _builtins.int
+    PROMPT_ALT_TOKENS_FIELD_NUMBER: _builtins.int
     prompt_logprobs: _builtins.bytes
     """float32, NaN where there is none"""
     prompt_cache_hit_tokens: _builtins.int
     @_builtins.property
     def sequences(self) -> _containers.RepeatedCompositeFieldContainer[Global___SampledSequence]: ...
+    @_builtins.property
+    def topk_prompt_logprobs(self) -> Global___TopkLogprobs: ...
+    @_builtins.property
+    def target_prompt_logprobs(self) -> Global___Tensor:
+        """laid out as the request's ids were"""
+
+    @_builtins.property
+    def prompt_alt_tokens(self) -> Global___PromptAltTokens: ...
     def __init__(
         self,
         *,
         sequences: _abc.Iterable[Global___SampledSequence] | None = ...,
         prompt_logprobs: _builtins.bytes | None = ...,
+        topk_prompt_logprobs: Global___TopkLogprobs | None = ...,
         prompt_cache_hit_tokens: _builtins.int = ...,
+        target_prompt_logprobs: Global___Tensor | None = ...,
+        prompt_alt_tokens: Global___PromptAltTokens | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_prompt_logprobs", b"_prompt_logprobs", "prompt_logprobs", b"prompt_logprobs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_prompt_logprobs", b"_prompt_logprobs", "prompt_alt_tokens", b"prompt_alt_tokens", "prompt_logprobs", b"prompt_logprobs", "target_prompt_logprobs", b"target_prompt_logprobs", "topk_prompt_logprobs", b"topk_prompt_logprobs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_prompt_logprobs", b"_prompt_logprobs", "prompt_cache_hit_tokens", b"prompt_cache_hit_tokens", "prompt_logprobs", b"prompt_logprobs", "sequences", b"sequences"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_prompt_logprobs", b"_prompt_logprobs", "prompt_alt_tokens", b"prompt_alt_tokens", "prompt_cache_hit_tokens", b"prompt_cache_hit_tokens", "prompt_logprobs", b"prompt_logprobs", "sequences", b"sequences", "target_prompt_logprobs", b"target_prompt_logprobs", "topk_prompt_logprobs", b"topk_prompt_logprobs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__prompt_logprobs: _TypeAlias = _typing.Literal["prompt_logprobs"]  # noqa: Y015
     _WhichOneofArgType__prompt_logprobs: _TypeAlias = _typing.Literal["_prompt_logprobs", b"_prompt_logprobs"]  # noqa: Y015
@@ -533,24 +547,84 @@ class SampledSequence(_message.Message):
     STOP_REASON_FIELD_NUMBER: _builtins.int
     TOKENS_FIELD_NUMBER: _builtins.int
     LOGPROBS_FIELD_NUMBER: _builtins.int
+    TOPK_SAMPLED_LOGPROBS_FIELD_NUMBER: _builtins.int
     stop_reason: Global___StopReason.ValueType
     tokens: _builtins.bytes
     """int32"""
     logprobs: _builtins.bytes
     """float32"""
+    @_builtins.property
+    def topk_sampled_logprobs(self) -> Global___TopkLogprobs: ...
     def __init__(
         self,
         *,
         stop_reason: Global___StopReason.ValueType = ...,
         tokens: _builtins.bytes = ...,
         logprobs: _builtins.bytes | None = ...,
+        topk_sampled_logprobs: Global___TopkLogprobs | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprobs", b"_logprobs", "logprobs", b"logprobs"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_logprobs", b"_logprobs", "logprobs", b"logprobs", "topk_sampled_logprobs", b"topk_sampled_logprobs"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprobs", b"_logprobs", "logprobs", b"logprobs", "stop_reason", b"stop_reason", "tokens", b"tokens"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_logprobs", b"_logprobs", "logprobs", b"logprobs", "stop_reason", b"stop_reason", "tokens", b"tokens", "topk_sampled_logprobs", b"topk_sampled_logprobs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__logprobs: _TypeAlias = _typing.Literal["logprobs"]  # noqa: Y015
     _WhichOneofArgType__logprobs: _TypeAlias = _typing.Literal["_logprobs", b"_logprobs"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType__logprobs) -> _WhichOneofReturnType__logprobs | None: ...
 
 Global___SampledSequence: _TypeAlias = SampledSequence  # noqa: Y015
+
+@_typing.final
+class TopkLogprobs(_message.Message):
+    """[length, k] row by row; empty cells are (0, -99999.0)."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKEN_IDS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
+    K_FIELD_NUMBER: _builtins.int
+    LENGTH_FIELD_NUMBER: _builtins.int
+    token_ids: _builtins.bytes
+    """int32"""
+    logprobs: _builtins.bytes
+    """float32"""
+    k: _builtins.int
+    length: _builtins.int
+    def __init__(
+        self,
+        *,
+        token_ids: _builtins.bytes = ...,
+        logprobs: _builtins.bytes = ...,
+        k: _builtins.int = ...,
+        length: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["k", b"k", "length", b"length", "logprobs", b"logprobs", "token_ids", b"token_ids"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TopkLogprobs: _TypeAlias = TopkLogprobs  # noqa: Y015
+
+@_typing.final
+class PromptAltTokens(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOKENS_FIELD_NUMBER: _builtins.int
+    LOGPROBS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def tokens(self) -> Global___Tensor: ...
+    @_builtins.property
+    def logprobs(self) -> Global___Tensor: ...
+    def __init__(
+        self,
+        *,
+        tokens: Global___Tensor | None = ...,
+        logprobs: Global___Tensor | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["logprobs", b"logprobs", "tokens", b"tokens"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["logprobs", b"logprobs", "tokens", b"tokens"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PromptAltTokens: _TypeAlias = PromptAltTokens  # noqa: Y015

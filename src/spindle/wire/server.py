@@ -1,6 +1,7 @@
-"""The HTTP server process: one socket, signals that end it within seconds, and a word when it is ready."""
+"""The HTTP server process: one socket, signals that end it, and a word when it is ready."""
 
 import asyncio
+import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ KEEP_ALIVE = 75
 """Seconds an idle connection stays open; clients keep pools of them."""
 GRACE = 3
 """Seconds that open requests get to end at shutdown."""
+LAST_WORDS = 0.5
+"""Seconds in which clients can still ask how their requests ended."""
 
 
 def bind(host: str, port: int) -> socket.socket:
@@ -30,7 +33,7 @@ def bind(host: str, port: int) -> socket.socket:
 
 
 def serve(app: FastAPI, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM; `ready` is called once requests are answered."""
+    """Serve until SIGINT or SIGTERM, a second of which ends at once; `ready` is called once requests are answered."""
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -46,6 +49,7 @@ class _Server(uvicorn.Server):
         super().__init__(config)
         self._app = app
         self._ready = ready
+        self._ending: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -56,9 +60,16 @@ class _Server(uvicorn.Server):
         """Ends the server without raising the signal again, so that the process exits with status 0."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop)
+            loop.add_signal_handler(number, self._signalled)
         yield
 
-    def _stop(self) -> None:
+    def _signalled(self) -> None:
+        if self._ending is not None:
+            os._exit(1)  # asked twice: nothing unfinished is visible on disk
+        self._ending = asyncio.get_running_loop().create_task(self._end())
+
+    async def _end(self) -> None:
+        """Let the running command end while clients can still hear of it."""
+        await self._app.state.stop()
+        await asyncio.sleep(LAST_WORDS)
         self.should_exit = True
-        self._app.state.stopping.set()

@@ -155,7 +155,7 @@ def test_a_snapshot_overwritten_under_a_sampling_session_is_named(desk: Desk) ->
     sampler = service.samplers.create(desk.session, 0, None, path)
     desk.end(service.training.save_for_sampler(model_id, 2, "a", SaveOptions(overwrite=True)))
     sentence = desk.failure(service.samplers.sample(sampler.sampler_id, 0, PROMPT))
-    assert sentence.startswith(f"{path} expired or was overwritten")
+    assert sentence.startswith(f"{path} expired, or was deleted or overwritten")
     service.samplers.create(desk.session, 1, None, path)
     assert not isinstance(desk.end(service.samplers.sample(f"{desk.session}:sample:1", 0, PROMPT)), Failure)
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 
 def _as_text(metadata: object) -> object:
@@ -11,6 +11,10 @@ def _as_text(metadata: object) -> object:
 
 Metadata = Annotated[dict[str, str], BeforeValidator(_as_text)]
 """What users say about their things: text by name, whatever they put in."""
+
+
+Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""An integer of 64 bits; JSON has longer ones."""
 
 
 class Body(BaseModel):

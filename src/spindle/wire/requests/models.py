@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from pydantic import ConfigDict, Field
 
 from spindle.backends.contract import LoraShape, OptimizerConfig, UserError
-from spindle.wire.requests.body import Body, Metadata
+from spindle.wire.requests.body import Body, Metadata, Whole
 
 ECHOED = ("step", "lora", "init_seed")
 """What get_info adds to an optimizer configuration; a client may hand it back."""
+
+LARGEST = 1e300
+"""JSON has integers that are no floating-point number."""
 
 
 class ModelAddress(Body):
@@ -21,10 +24,10 @@ def hyperparameters(where: str, given: Mapping[str, object]) -> dict[str, float 
     for name, value in given.items():
         if isinstance(value, str):
             read[name] = value
-        elif isinstance(value, int | float):
+        elif isinstance(value, int | float) and abs(value) < LARGEST:
             read[name] = float(value)
         else:
-            raise UserError(f"{where} has {name}={value!r}; a hyperparameter is a number or a text.")
+            raise UserError(f"{where} has {name}={str(value)[:80]}; a hyperparameter is a finite number or a text.")
     return read
 
 
@@ -41,8 +44,8 @@ class Optimizer(Body):
 
 
 class Lora(Body):
-    rank: int = 32
-    seed: int | None = None
+    rank: Whole = 32
+    seed: Whole | None = None
     train_unembed: bool = True
     train_mlp: bool = True
     train_attn: bool = True
@@ -62,7 +65,7 @@ class NewModelAddress(Body):
 
     session_id: str
     model_seq_id: int = Field(ge=0, lt=10**9)
-    user_metadata: Metadata = {}
+    user_metadata: Metadata = Field(default_factory=dict)
 
 
 class CreateModel(NewModelAddress):

@@ -1,13 +1,12 @@
 """Sampling sessions and sampling."""
 
-from typing import Any
-
-import numpy as np
 from pydantic import Field
 
-from spindle.backends.contract import SamplingParams, UserError
+from spindle.backends.contract import Array, SamplingParams, UserError
 from spindle.control.samplers import Prompt
-from spindle.wire.requests.body import Body
+from spindle.wire.codec.tensors import Budget
+from spindle.wire.requests.body import Body, Whole
+from spindle.wire.requests.tensors import ModelInput, Tensor
 
 MOST_SAMPLES = 1024
 """Samples that one request may ask for."""
@@ -15,7 +14,7 @@ MOST_SAMPLES = 1024
 
 class CreateSamplingSession(Body):
     session_id: str
-    sampling_session_seq_id: int
+    sampling_session_seq_id: Whole
     base_model: str | None = None
     model_path: str | None = None
 
@@ -25,25 +24,16 @@ class SamplerAddress(Body):
 
 
 class SampleAddress(SamplerAddress):
-    seq_id: int
-    num_samples: int = 1
-
-
-class Chunk(Body):
-    type: str = "encoded_text"
-    tokens: list[int] = []
-
-
-class ModelInput(Body):
-    chunks: list[Chunk]
+    seq_id: Whole
+    num_samples: Whole = 1
 
 
 class Sampling(Body):
-    max_tokens: int | None = None
-    seed: int | None = None
-    stop: str | list[str] | list[int] | None = None
+    max_tokens: Whole | None = None
+    seed: Whole | None = None
+    stop: str | list[str] | list[Whole] | None = None
     temperature: float = 1.0
-    top_k: int = -1
+    top_k: Whole = -1
     top_p: float = 1.0
 
     def to_contract(self) -> SamplingParams:
@@ -65,32 +55,39 @@ class Sample(Body):
     prompt: ModelInput
     sampling_params: Sampling
     num_samples: int = Field(default=1, ge=1, le=MOST_SAMPLES)
-    prompt_logprobs: bool = False
-    topk_prompt_logprobs: int = 0
-    topk_sample_logprobs: int = 0
-    target_prompt_logprobs: dict[str, Any] | None = None
-    prompt_alt_tokens_k: int = 0
-    prompt_logprobs_last_n: int | None = None
+    prompt_logprobs: bool | None = None
+    prompt_logprobs_last_n: Whole | None = None
+    topk_prompt_logprobs: Whole = 0
+    topk_sample_logprobs: Whole = 0
+    target_prompt_logprobs: Tensor | None = None
+    prompt_alt_tokens_k: Whole = 0
     record_stability_info: bool | None = None
 
-    def to_contract(self) -> Prompt:
-        for name in UNSUPPORTED:
-            if getattr(self, name):
-                raise UserError(f"This server does not support {name} yet; leave it out.")
-        for chunk in self.prompt.chunks:
-            if chunk.type != "encoded_text":
-                raise UserError(f"The prompt has a chunk of kind {chunk.type}; this server takes text tokens only.")
-        tokens = [token for chunk in self.prompt.chunks for token in chunk.tokens]
+    def to_contract(self, budget: Budget) -> Prompt:
+        if self.record_stability_info:
+            raise UserError(
+                "record_stability_info serves the loss stable_reinforce, whose formula is unpublished and which this "
+                "server does not offer; leave it out."
+            )
+        target = self.target_prompt_logprobs
         return Prompt(
-            np.asarray(tokens, np.int64), self.num_samples, self.sampling_params.to_contract(), self.prompt_logprobs
+            tokens=self.prompt.tokens("The prompt"),
+            num_samples=self.num_samples,
+            params=self.sampling_params.to_contract(),
+            prompt_logprobs=bool(self.prompt_logprobs),
+            prompt_logprobs_last_n=self.prompt_logprobs_last_n,
+            topk_prompt_logprobs=self.topk_prompt_logprobs,
+            topk_sample_logprobs=self.topk_sample_logprobs,
+            target_prompt_logprobs=None if target is None else _token_ids(target, budget),
+            prompt_alt_tokens_k=self.prompt_alt_tokens_k,
+            cells=None if target is None else target.cells,
         )
 
 
-UNSUPPORTED = (
-    "topk_prompt_logprobs",
-    "topk_sample_logprobs",
-    "target_prompt_logprobs",
-    "prompt_alt_tokens_k",
-    "prompt_logprobs_last_n",
-    "record_stability_info",
-)
+def _token_ids(target: Tensor, budget: Budget) -> Array:
+    where = "target_prompt_logprobs"
+    if target.dtype != "int64" or len(target.shape or ()) != 2:
+        raise UserError(
+            f"{where} is {target.dtype} of shape {target.shape}; expected int64 token ids, [len(prompt) - 1, K]."
+        )
+    return target.array(where, budget, missing=-1)

@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from pydantic import Field
+
 from spindle.backends.contract import OptimizerStep, UserError
 from spindle.control.records import SaveOptions
-from spindle.wire.requests.body import Body, Metadata
+from spindle.wire.requests.body import Body, Metadata, Whole
 from spindle.wire.requests.models import hyperparameters
 
 
@@ -12,7 +14,7 @@ class Address(Body):
     """Every command of a training run says whose and which it is."""
 
     model_id: str
-    seq_id: int
+    seq_id: Whole
 
 
 class LoadWeights(Body):
@@ -38,16 +40,16 @@ class OptimStep(Body):
 
 class SaveWeights(Body):
     path: str | None = None
-    ttl_seconds: int | None = None
+    ttl_seconds: Whole | None = None
     overwrite: bool = False
-    user_metadata: Metadata = {}
+    user_metadata: Metadata = Field(default_factory=dict)
 
     def options(self) -> SaveOptions:
         return SaveOptions(self.overwrite, self.ttl_seconds, self.user_metadata)
 
 
 class SaveForSampler(SaveWeights):
-    sampling_session_seq_id: int | None = None
+    sampling_session_seq_id: Whole | None = None
     kind: str = "snapshot"
 
 
