@@ -1,11 +1,13 @@
 """A plugin for tests and for docs/how-to/plugins.md: simple examples, not methods from any paper."""
 
-import torch
+from collections.abc import Mapping
+
+from torch import Tensor
 
 from spindle.plugins import GRAD_CLIP_NORM, Family, Hyperparameter, TokenLoss, Update
 
 
-def _squared(logprobs: torch.Tensor, inputs: dict[str, torch.Tensor], config: dict[str, float]) -> torch.Tensor:
+def _squared(logprobs: Tensor, inputs: Mapping[str, Tensor], config: Mapping[str, float]) -> Tensor:
     """w (lp - target)^2 for each token"""
     return inputs["weights"] * (logprobs - config["target"]) ** 2
 

@@ -25,8 +25,8 @@ def _train(backend: TorchBackend, model_id: str, steps: range) -> None:
     for step in steps:
         data = [tiny.importance_sampling_datum(10 + step, seed=step), tiny.importance_sampling_datum(7, seed=step + 50)]
         tiny.train(backend, ForwardBackward(model_id, data, "importance_sampling"))
-        step = OptimizerStep({"learning_rate": 1e-2, "weight_decay": 0.01, "grad_clip_norm": 1.0})
-        backend.optim_step(model_id, step)
+        chosen = {"learning_rate": 1e-2, "weight_decay": 0.01, "grad_clip_norm": 1.0}
+        backend.optim_step(model_id, OptimizerStep(chosen))
 
 
 def _assert_same(first: TorchBackend, second: TorchBackend) -> None:

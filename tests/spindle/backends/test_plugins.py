@@ -156,7 +156,7 @@ def test_files_that_are_not_there_or_clash(tmp_path: Path) -> None:
 def test_what_runs_is_what_was_hashed(tmp_path: Path) -> None:
     """Not a compiled file left behind by an earlier version."""
     file = tmp_path / "plugin.py"
-    names = []
+    names: list[str] = []
     for name in ("one", "two"):
         file.write_text(f"from spindle.plugins import *\nOPTIMIZERS = [{_family(name)}]\n", encoding="utf-8")
         loaded = plugins.load([file])
