@@ -5,11 +5,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
 
+from spindle.backends import probing
 from spindle.backends.base import Base
 from spindle.backends.contract import BaseModel, UserError
-from spindle.backends.generic import GenericBase
 from spindle.backends.layered import LayeredBase
 from spindle.backends.models.architectures import is_layered
+from spindle.backends.models.directory import read_config
 
 
 class Bases:
@@ -43,4 +44,6 @@ class Bases:
 
 
 def _load(model: BaseModel, device: torch.device, dtype: torch.dtype) -> Base:
-    return (LayeredBase if is_layered(model.path) else GenericBase)(model, device, dtype)
+    if is_layered(model.architecture, read_config(model.name, model.path)):
+        return LayeredBase(model, device, dtype)
+    return probing.load(model, device, dtype)

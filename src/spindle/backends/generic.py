@@ -14,31 +14,33 @@ from torch import Tensor, nn
 from spindle.backends import attention
 from spindle.backends.base import Base
 from spindle.backends.contract import BaseModel, UserError
-from spindle.backends.loading import load_network
-from spindle.backends.lora import LoraLinear, Place, Routing, Span
-from spindle.backends.placing import flag_of
+from spindle.backends.lora import Span
+from spindle.backends.packing import Plan
+from spindle.backends.placing import wrap_linears
+
+_SOFTCAPS = ("final_logit_softcapping", "logits_soft_cap", "output_logit_soft_cap")
+"""What configurations call the bound that logits are softly capped at."""
 
 
 class GenericBase(Base):
-    """A base model that is called as a whole."""
+    """A base model that is called as a whole; `probing.load` makes one and proves it."""
 
     packs = False
+    caches = True
+    """Whether the library's cache works for this architecture."""
+    cache_bytes_per_token = 0
 
-    def __init__(self, model: BaseModel, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, model: BaseModel, network: Any, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(model, device, dtype)
-        network = load_network(model, device, dtype, attention=None)
         self._network = network
-        output = network.get_output_embeddings()
-        self.head = output.weight
-        self.head_bias = output.bias
-        self._tap = _Tap()
+        self._tap = _Tap(_output_head(network, model))
         network.set_output_embeddings(self._tap)
-        self.places = [*_wrap_linears(network, self._routing), self._head_place()]
-        if len(self.places) == 1:
-            raise UserError(
-                f"base model {model.name!r}: no linear map of {model.architecture} was found inside attention or an "
-                "MLP, so there is nothing to train; serve another architecture."
-            )
+        self.head = self._tap.weight
+        self.head_bias = self._tap.bias
+        config = network.config.get_text_config(decoder=True)
+        self._scale = _logit_scale(config)
+        self.softcap = next((cap for name in _SOFTCAPS if (cap := getattr(config, name, None))), None)
+        self.places = [*wrap_linears(network, self._routing), self._head_place()]
 
     def hidden(
         self,
@@ -47,17 +49,18 @@ class GenericBase(Base):
         *,
         cache: attention.PromptCache | attention.DecodeCache | None = None,
         positions: Tensor | None = None,
-        mask: Tensor | None = None,
+        mask: Tensor | Plan | None = None,
     ) -> Tensor:
         if cache is not None or positions is not None or mask is not None:
             raise ValueError("a base that does not pack takes whole rows only; see GenericCache for decoding")
         return self.run(tokens, spans, use_cache=False)
 
     def run(self, tokens: Tensor, spans: Sequence[Span], **options: Any) -> Tensor:
-        """Call the network; returns what its output head is given, [B, T, hidden]."""
+        """Call the network on tokens [B, T] with options of its own; final hidden states [B, T, hidden]."""
         with self._routing.over(spans):
             self._network(input_ids=tokens, **options)
-        return self._tap.take()
+        states = self._tap.take()
+        return states if self._scale == 1 else states * self._scale
 
     def new_cache(self) -> Any:
         """An empty cache of the library, with a layer of the right kind for each of the network's."""
@@ -69,38 +72,55 @@ class GenericBase(Base):
 class GenericCache:
     """Rows being generated with a generic base, all of the same length.
 
-    Rows of another length, of a prompt that came later, need a cache of their own.
+    Rows of another length, of a prompt that came later, need a cache of their own. Where the library's cache does not
+    work for an architecture, each step computes the rows anew.
     """
 
     def __init__(self, base: GenericBase) -> None:
         self._base = base
-        self._cache = base.new_cache()
-        self.length = 0
-        """Tokens of each row in the cache."""
+        self._cache = base.new_cache() if base.caches else None
+        self._tokens = torch.zeros(0, 0, dtype=torch.long, device=base.device)
+
+    @property
+    def length(self) -> int:
+        """Tokens of each row."""
+        return self._tokens.shape[1]
 
     def prefill(self, tokens: Tensor, spans: Sequence[Span]) -> Tensor:
         """Start with the rows `tokens` [B, T], all of the same length; final hidden states [B, T, hidden]."""
-        return self._run(tokens, spans)
+        self._tokens = tokens
+        if self._cache is None:
+            return self._base.hidden(tokens, spans)
+        return self._base.run(tokens, spans, past_key_values=self._cache, use_cache=True)
 
     def step(self, tokens: Tensor, spans: Sequence[Span]) -> Tensor:
         """Append one token per row, [B, 1]; final hidden states [B, 1, hidden]."""
-        return self._run(tokens, spans)
+        self._tokens = torch.cat([self._tokens, tokens], dim=1)
+        if self._cache is None:
+            return self._base.hidden(self._tokens, spans)[:, -1:]
+        return self._base.run(tokens, spans, past_key_values=self._cache, use_cache=True)
 
     def select(self, rows: Tensor) -> None:
         """Row i becomes what row `rows[i]` was: drops, repeats and reorders rows, [kept] indices."""
-        self._cache.reorder_cache(rows)
+        self._tokens = self._tokens[rows]
+        if self._cache is not None:
+            self._cache.reorder_cache(rows)
 
-    def _run(self, tokens: Tensor, spans: Sequence[Span]) -> Tensor:
-        states = self._base.run(tokens, spans, past_key_values=self._cache, use_cache=True)
-        self.length += tokens.shape[1]
-        return states
+    def size(self) -> int:
+        """Bytes of the library's cache."""
+        if self._cache is None:
+            return 0
+        states = (vars(layer).values() for layer in self._cache.layers)
+        return sum(state.nbytes for layer in states for state in layer if isinstance(state, Tensor))
 
 
 class _Tap(nn.Module):
     """Stands where the output head was and keeps what comes in: logits are made from it, as many as needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, head: nn.Module) -> None:
         super().__init__()
+        self.weight: Tensor = head.weight  # type: ignore[assignment]
+        self.bias: Tensor | None = getattr(head, "bias", None)
         self._states: Tensor | None = None
 
     def forward(self, states: Tensor) -> Tensor:
@@ -110,16 +130,31 @@ class _Tap(nn.Module):
     def take(self) -> Tensor:
         states, self._states = self._states, None
         if states is None:
-            raise RuntimeError("the network did not call its output head")
+            raise UserError("its network does not call its output head")
         return states
 
 
-def _wrap_linears(network: Any, routing: Routing) -> list[Place]:
-    places = []
-    for path, module in list(network.named_modules()):
-        flag = flag_of(path)
-        if type(module) is nn.Linear and flag is not None:
-            parent, _, name = path.rpartition(".")
-            setattr(network.get_submodule(parent), name, LoraLinear(module, path, routing))
-            places.append(Place(path, module.in_features, module.out_features, flag))
-    return places
+def _output_head(network: Any, model: BaseModel) -> nn.Module:
+    head = network.get_output_embeddings()
+    weight = getattr(head, "weight", None)
+    if weight is None or weight.ndim != 2 or len(weight) != model.vocabulary:
+        shape = "none" if weight is None else list(weight.shape)
+        raise UserError(
+            f"base model {model.name!r}: the output head of {model.architecture} must be a matrix with "
+            f"{model.vocabulary} rows (vocab_size), found {shape}; serve another architecture."
+        )
+    found: nn.Module = head
+    return found
+
+
+def _logit_scale(config: Any) -> float:
+    """What logits are multiplied with after the head; applied to its inputs instead, which is the same.
+
+    Granite divides, Cohere and Falcon-H1 multiply.
+    """
+    scale = 1 / float(getattr(config, "logits_scaling", None) or 1)
+    for name in ("logit_scale", "lm_head_multiplier"):
+        factor = getattr(config, name, None)
+        if isinstance(factor, (int, float)):
+            scale *= factor
+    return scale

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from spindle.backends.contract import Datum
 from spindle.backends.lora import HEAD
@@ -37,21 +37,19 @@ def evaluate(model: TinyModel, backend: TorchBackend, data: list[Datum], loss: L
     adapter = backend._models[model_id].adapter
     leaves = {name: p.detach().double().requires_grad_() for name, p in adapter.parameters().items()}
     merged: dict[str, Tensor] = {name: p.detach() for name, p in network.named_parameters()}
-    head = network.lm_head.weight.detach()
+    merged["lm_head.weight"] = network.lm_head.weight.detach()
     for path, pair in adapter.pairs.items():
         update = pair.scaling * leaves[f"{path}.lora_B.weight"] @ leaves[f"{path}.lora_A.weight"]
-        if path == HEAD:
-            head = head + update
-        else:
-            merged[f"{path}.weight"] = merged[f"{path}.weight"] + update
+        name = "lm_head.weight" if path == HEAD else f"{path}.weight"
+        merged[name] = merged[name] + (update if _is_linear(network, name) else update.T)
     total = torch.zeros((), dtype=torch.float64)
     found = []
     for datum in data:
-        decoder = {name.removeprefix("model."): value for name, value in merged.items() if name.startswith("model.")}
-        states = torch.func.functional_call(network.model, decoder, (torch.tensor(datum.tokens)[None],))
+        ids = torch.tensor(datum.tokens)[None]
+        called = torch.func.functional_call(network, merged, (ids,), {"use_cache": False}, tie_weights=False)
         targets = torch.tensor(datum.loss_inputs["target_tokens"])
         columns = targets.reshape(len(targets), -1)
-        logprobs = torch.log_softmax(states.last_hidden_state[0] @ head.T, -1).gather(1, columns).view(targets.shape)
+        logprobs = torch.log_softmax(called.logits[0], -1).gather(1, columns).view(targets.shape)
         inputs = {
             name: torch.tensor(np.asarray(values, np.float64))
             for name, values in datum.loss_inputs.items()
@@ -69,3 +67,8 @@ def assert_gradients(found: dict[str, Tensor], expected: dict[str, Tensor]) -> N
     for name, part in expected.items():
         error = float((found[name].double() - part.double()).abs().max())
         assert error <= 2e-5 * float(part.abs().max()), name
+
+
+def _is_linear(network: nn.Module, weight: str) -> bool:
+    """False for a convolution as in GPT-2, whose weight is [in, out]."""
+    return isinstance(network.get_submodule(weight.rpartition(".")[0]), nn.Linear)

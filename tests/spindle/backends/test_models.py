@@ -66,12 +66,15 @@ def test_a_client_finds_the_tokenizer_of_a_local_directory(directory: Path, tmp_
         ("{", r"config\.json is not JSON"),
         ("[]", r"must hold a JSON object, found list"),
         (
-            {"architectures": ["GPT2LMHeadModel"]},
-            r"has the architecture GPT2LMHeadModel; Spindle serves LlamaFor",
+            {"architectures": ["ResNetForImageClassification"], "model_type": "resnet"},
+            r"architectures \(ResNetForImageClassification\) and its model_type \(resnet\) were looked for among the "
+            r"1\d\d causal language models of transformers 5",
         ),
+        ({"architectures": None, "model_type": "gemma3"}, r"architectures \(none\) and its model_type \(gemma3\)"),
         ({"vocab_size": None}, r"must state vocab_size as a positive number, found None"),
-        ({"layer_types": ["full_attention", "sliding_attention"]}, "sliding-window attention"),
-        ({"use_sliding_window": True}, "sliding-window attention"),
+        ({"max_position_embeddings": None}, r"must state max_position_embeddings as a positive number, found None"),
+        ({"quantization_config": {"quant_method": "fp8"}}, "holds quantized weights"),
+        ({"is_encoder_decoder": True}, "is an encoder and a decoder"),
     ],
 )
 def test_a_directory_that_cannot_be_served(directory: Path, tmp_path: Path, config: object, sentence: str) -> None:
@@ -93,6 +96,16 @@ def test_a_directory_without_weights(directory: Path, tmp_path: Path) -> None:
         file.unlink()
     with pytest.raises(models.ModelError, match=r"holds no \*\.safetensors file"):
         models.register_local(NAME, directory, tmp_path / "hub")
+
+
+def test_weights_in_several_files_of_which_one_is_missing(directory: Path, llama: TinyModel) -> None:
+    llama.network.save_pretrained(directory, max_shard_size="20KB")
+    (directory / "model.safetensors").unlink()
+    assert models.inspect(NAME, directory).vocabulary == 101
+    first = min(directory.glob("model-*.safetensors"))
+    first.unlink()
+    with pytest.raises(models.ModelError, match=rf"lacks 1 of \d weight files, such as {first.name}"):
+        models.inspect(NAME, directory)
 
 
 @pytest.mark.parametrize("name", ["", "a/b/c", "../x", "a b", "org/na--me"])

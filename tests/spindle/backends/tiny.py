@@ -25,6 +25,23 @@ from spindle.backends.models import inspect
 from spindle.backends.torch_backend import TorchBackend
 
 FAMILIES = [("Llama", True), ("Llama", False), ("Qwen2", True), ("Qwen3", False)]
+"""Architectures, and whether the output head is tied to the embedding."""
+
+_OWN_CONFIGURATION: dict[str, dict[str, Any]] = {
+    "Qwen3_5": {
+        "num_hidden_layers": 4,
+        "initializer_range": 0.1,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+    },
+    "Mistral": {"sliding_window": 8},
+    "Gemma2": {"sliding_window": 8, "query_pre_attn_scalar": 8, "final_logit_softcapping": 5.0},
+    "Granite": {"logits_scaling": 3.0, "residual_multiplier": 0.7, "embedding_multiplier": 2.0},
+    "Cohere": {"logit_scale": 0.4},
+    "GPT2": {"n_inner": 48},
+}
 VOCABULARY = 101
 CONTEXT = 96
 LORA = LoraShape(rank=4, seed=7)
@@ -49,27 +66,30 @@ class TinyModel:
 def write_model(path: Path, family: str, *, tied: bool) -> TinyModel:
     """Save a random model of an architecture, with biases that are not zero where it has any."""
     library = importlib.import_module("transformers")
-    config = getattr(library, f"{family}Config")(
-        vocab_size=VOCABULARY,
-        hidden_size=32,
-        intermediate_size=48,
-        num_hidden_layers=3,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        head_dim=8,
-        max_position_embeddings=CONTEXT,
-        tie_word_embeddings=tied,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-        initializer_range=0.3,
-    )
+    network_class = getattr(library, f"{family}ForCausalLM", None) or getattr(library, f"{family}LMHeadModel")
+    options: dict[str, Any] = {
+        "vocab_size": VOCABULARY,
+        "hidden_size": 32,
+        "intermediate_size": 48,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": tied,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+        "pad_token_id": 0,
+        "initializer_range": 0.3,
+    }
     torch.manual_seed(3)
-    network = getattr(library, f"{family}ForCausalLM")(config).eval()
+    network = network_class(network_class.config_class(**options | _OWN_CONFIGURATION.get(family, {}))).eval()
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name.endswith("bias"):
                 parameter.normal_(std=0.1)
+            elif name.endswith("A_log"):
+                parameter.uniform_(-4, -1)  # a recurrent state that lasts for many tokens
     network.save_pretrained(path)
     return TinyModel(f"tiny/{family.lower()}-{'tied' if tied else 'untied'}", path, network, tied)
 
