@@ -69,9 +69,7 @@ def supervised_config(folder: Path, max_steps: int) -> Any:
         model_name=MODEL,
         recipe_name="conformance",
         renderer_name=RENDERER,
-        dataset_builder=FromConversationFileBuilder(
-            common_config=common(4), file_path=str(conversations), test_size=4
-        ),
+        dataset_builder=FromConversationFileBuilder(common_config=common(4), file_path=str(conversations), test_size=4),
         learning_rate=2e-2,
         lr_schedule="constant",
         num_epochs=3,
@@ -186,9 +184,7 @@ def train_preference(folder: Path, _: Path) -> Any:
         model_name=MODEL,
         recipe_name="conformance",
         renderer_name=RENDERER,
-        dataset_builder=DPODatasetBuilderFromComparisons(
-            common_config=common(4), comparison_builder=ShorterBuilder()
-        ),
+        dataset_builder=DPODatasetBuilderFromComparisons(common_config=common(4), comparison_builder=ShorterBuilder()),
         learning_rate=1e-2,
         lr_schedule="constant",
         dpo_beta=0.1,
@@ -198,7 +194,11 @@ def train_preference(folder: Path, _: Path) -> Any:
         infrequent_eval_every=0,
     )
     train_dpo.main(config)
-    return {"loss": series(log, "dpo_loss"), "accuracy": series(log, "accuracy"), "saved": [r["name"] for r in saved(log)]}
+    return {
+        "loss": series(log, "dpo_loss"),
+        "accuracy": series(log, "accuracy"),
+        "saved": [r["name"] for r in saved(log)],
+    }
 
 
 def build_weights(folder: Path, model: Path) -> Any:
@@ -223,9 +223,7 @@ def build_weights(folder: Path, model: Path) -> Any:
         plain = weights.download(tinker_path=external, output_dir=str(folder / "plain"))
         listed = tinker.RestClient().list_user_checkpoints(limit=1000).result().checkpoints
     merged, peft = folder / "merged", folder / "peft"
-    weights.build_hf_model(
-        base_model=str(model), adapter_path=adapter, output_path=str(merged), dtype="float32"
-    )
+    weights.build_hf_model(base_model=str(model), adapter_path=adapter, output_path=str(merged), dtype="float32")
     weights.build_lora_adapter(base_model=str(model), adapter_path=adapter, output_path=str(peft))
     networks = {
         "merged": AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32),

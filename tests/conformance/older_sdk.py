@@ -79,9 +79,11 @@ def sample(service: Any) -> Any:
     params = types.SamplingParams(max_tokens=5, seed=4, stop=[])
     group, again = (sampler.sample(prompt(), 3, params).result() for _ in range(2))
     free = sampler.sample(prompt(), 1, GREEDY).result().sequences[0].tokens
-    stopped = sampler.sample(
-        prompt(), 1, types.SamplingParams(max_tokens=4, temperature=0.0, stop=[free[1]])
-    ).result().sequences[0]
+    stopped = (
+        sampler.sample(prompt(), 1, types.SamplingParams(max_tokens=4, temperature=0.0, stop=[free[1]]))
+        .result()
+        .sequences[0]
+    )
     scored = sampler.sample(prompt(), 1, GREEDY, include_prompt_logprobs=True, topk_prompt_logprobs=3).result()
     return {
         "capabilities": capabilities,

@@ -1,4 +1,4 @@
-"""tinker-cookbook 0.5.8 and 0.6.1: supervised learning with resume, reinforcement learning, DPO, and its weights tools."""
+"""tinker-cookbook 0.5.8 and 0.6.1: supervised learning, resumed; reinforcement learning; DPO; and what becomes of weights."""
 
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,10 @@ Scenarios = dict[str, Any]
 
 @pytest.fixture(scope="module", params=["0.5.8", "0.6.1"])
 def scenarios(
-    request: pytest.FixtureRequest, server: SpindleServer, model_directory: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    server: SpindleServer,
+    model_directory: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Scenarios:
     folder = tmp_path_factory.mktemp("cookbook")
     clients = [f"cookbook-{request.param}", "cookbook-imports"]

@@ -105,7 +105,9 @@ def many_targets(sparse: bool) -> types.Datum:
 
 
 def test_several_targets_at_a_place_dense_and_sparse(client: tinker.TrainingClient) -> None:
-    dense, sparse = (client.forward_backward([many_targets(kind)], "cross_entropy").result(60) for kind in (False, True))
+    dense, sparse = (
+        client.forward_backward([many_targets(kind)], "cross_entropy").result(60) for kind in (False, True)
+    )
     values = logprobs(dense)[0]
     assert values.shape == (COUNT, 2)
     assert values[:, 0] == pytest.approx(logprobs(client.forward([supervised()], "cross_entropy").result(60))[0])

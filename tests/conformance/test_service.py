@@ -51,9 +51,9 @@ def test_headers_of_the_callers_own_are_accepted(server: SpindleServer) -> None:
 
 @pytest.mark.filterwarnings("ignore:DEPRECATED:FutureWarning")
 def test_what_the_server_can_do_is_told_in_each_way(service: tinker.ServiceClient, server: SpindleServer) -> None:
-    (model,) = tinker.RestClient(base_url=server.url, api_key=server.key).get_server_capabilities().result(
-        60
-    ).supported_models
+    (model,) = (
+        tinker.RestClient(base_url=server.url, api_key=server.key).get_server_capabilities().result(60).supported_models
+    )
     assert (model.model_name, model.max_context_length, model.trainable, model.sampleable) == (MODEL, 1024, True, True)
     assert service.get_server_capabilities().supported_models == [model]
     assert service.create_rest_client().get_server_capabilities().result(60).supported_models == [model]

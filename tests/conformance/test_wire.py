@@ -3,7 +3,6 @@
 import socket
 import threading
 import time
-from typing import Any
 
 import httpx
 import pytest
@@ -11,26 +10,13 @@ import tinker
 from tinker import types
 
 from tests.conformance.data import TEXT, supervised
+from tests.conformance.raw import create, ended, open_session
 from tests.servers import MODEL, SpindleServer
 
 
 @pytest.fixture
 def session(http: httpx.Client) -> str:
-    body = {"tags": [], "user_metadata": {}, "sdk_version": "0.38.0"}
-    return str(http.post("/create_session", json=body).json()["session_id"])
-
-
-def ended(http: httpx.Client, promise: httpx.Response) -> dict[str, Any]:
-    assert promise.status_code == 200
-    reply = http.post("/retrieve_future", json={"request_id": promise.json()["request_id"]})
-    assert reply.status_code == 200
-    answer: dict[str, Any] = reply.json()
-    return answer
-
-
-def create(http: httpx.Client, session: str, number: int = 0) -> str:
-    body = {"session_id": session, "model_seq_id": number, "base_model": MODEL, "lora_config": {"rank": 4}}
-    return str(ended(http, http.post("/create_model", json=body))["model_id"])
+    return open_session(http)
 
 
 def test_only_the_key_opens_and_health_needs_none(server: SpindleServer) -> None:
