@@ -1,4 +1,4 @@
-"""tinker-cookbook 0.5.8 and 0.6.1: supervised learning, resumed; reinforcement learning; DPO; and what becomes of weights."""
+"""tinker-cookbook 0.5.8 and 0.6.1: supervised learning and its resume, reinforcement learning, DPO, weights."""
 
 from pathlib import Path
 from typing import Any

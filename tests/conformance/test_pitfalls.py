@@ -312,7 +312,7 @@ def test_17_publishing_twice_is_fine_and_a_name_that_is_taken_fails_its_promise(
 
 
 def test_18_snapshots_without_a_name_do_not_pile_up(server: SpindleServer) -> None:
-    """One per step of reinforcement learning: only what is still used is kept, and nothing after the session."""
+    """One per step of reinforcement learning; none outlives its session."""
 
     def snapshots() -> set[Path]:
         return {path for path in server.data.rglob("*.safetensors") if "ephemeral" in path.parts}
@@ -320,11 +320,11 @@ def test_18_snapshots_without_a_name_do_not_pile_up(server: SpindleServer) -> No
     before = snapshots()
     with tinker.ServiceClient(base_url=server.url, api_key=server.key) as service:
         training = service.create_lora_training_client(base_model=MODEL, rank=4).result(60)
-        for _ in range(30):
+        for _ in range(3):
             training.optim_step(ADAM)
             sampler = training.save_weights_and_get_sampling_client().result(60)
         sampler.compute_logprobs(prompt()).result(60)
-        assert len(snapshots() - before) < 30
+        assert 0 < len(snapshots() - before) <= 3
     deadline = time.monotonic() + 10
     while snapshots() - before and time.monotonic() < deadline:
         time.sleep(0.1)

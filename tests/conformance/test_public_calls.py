@@ -1,4 +1,4 @@
-"""The deprecated spellings of the SDK's calls, and a look back at what was called: `conftest.py` runs this file last."""
+"""The deprecated spellings of the SDK's calls, and a look back at what was called; `conftest.py` puts it last."""
 
 import asyncio
 from pathlib import Path
