@@ -7,34 +7,47 @@ from dataclasses import dataclass
 from typing import Any
 
 THREADS = 2
+ROUNDS = 3
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Tokens per second, medians of alternating warm rounds."""
+    """One row: medians of alternating warm rounds, and what the ratio is meant to be."""
 
     work: str
     peer: str
     ours: float
     theirs: float
+    unit: str
+    target: float
+    """Least ratio; where less is better (seconds, GiB), most."""
+    bound: float | None = None
+    """What the machine's matmul rate allows, in the same unit, where that is a rate."""
 
     @property
     def ratio(self) -> float:
         return self.ours / self.theirs
 
+    @property
+    def less_is_better(self) -> bool:
+        return self.unit in ("s", "GiB")
 
-def compare(work: str, peer: str, tokens: int, ours: Callable[[], Any], theirs: Callable[[], Any]) -> Comparison:
-    """Time both ways of doing `tokens` tokens of work, in turns, so that a busy machine slows both alike."""
-    rounds = [(_seconds(ours), _seconds(theirs)) for _ in range(2)]
-    return Comparison(
-        work,
-        peer,
-        ours=tokens / statistics.median(our for our, _ in rounds),
-        theirs=tokens / statistics.median(their for _, their in rounds),
+    @property
+    def met(self) -> bool:
+        return self.ratio <= self.target if self.less_is_better else self.ratio >= self.target
+
+
+def rates(tokens: int, ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = ROUNDS) -> tuple[float, float]:
+    """Tokens per second of both ways of doing `tokens` tokens of work, in turns: a busy machine slows both alike."""
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    return (
+        tokens / statistics.median(our for our, _ in pairs),
+        tokens / statistics.median(their for _, their in pairs),
     )
 
 
-def _seconds(do: Callable[[], Any]) -> float:
+def seconds(do: Callable[[], Any]) -> float:
+    """How long it takes."""
     begun = time.perf_counter()
     do()
     return time.perf_counter() - begun

@@ -1,64 +1,31 @@
-"""Sampling against `transformers.generate`: the same prompts, as many tokens, no stops."""
+"""Sampling against `transformers.generate`, and llama.cpp where its binding is installed."""
 
-from typing import Any
-
-import numpy as np
-import torch
-
-from benchmarks.comparison import THREADS, Comparison, compare
-from spindle import backends
-from spindle.backends.contract import SampleRequest, SamplingParams
+from benchmarks import llama_cpp, ours, peers
+from benchmarks.comparison import Comparison, rates
+from benchmarks.machine import Machine, Network, decoding_bound
 from spindle.backends.models import InstalledModel
 
-
-def run(
-    model: InstalledModel, prompts: int = 8, samples: int = 8, prompt_length: int = 48, new_tokens: int = 64
-) -> list[Comparison]:
-    """Several samples of each prompt at temperature 1, as a step of GRPO draws them."""
-    torch.set_num_threads(THREADS)
-    data = np.random.default_rng(0).integers(17, 49_000, (prompts, prompt_length))
-    ours = _Spindle(model)
-    ours.sample(data[:1], samples, 2)  # ends the loading in the background: `transformers` loads one model at a time
-    theirs = _Generate(model)
-    theirs.sample(data[:1], samples, 2)
-    return [
-        compare(
-            f"sample {prompts} prompts × {samples} × {new_tokens}",
-            "transformers.generate",
-            prompts * samples * new_tokens,
-            lambda: ours.sample(data, samples, new_tokens),
-            lambda: theirs.sample(data, samples, new_tokens),
-        )
-    ]
+PROMPTS, SAMPLES, PROMPT_TOKENS, NEW_TOKENS = 8, 8, 48, 64
 
 
-class _Spindle:
-    def __init__(self, model: InstalledModel) -> None:
-        self._name = model.name
-        self._backend = backends.load({model.name: model.path}, threads=THREADS)
+def run(model: InstalledModel, machine: Machine) -> list[Comparison]:
+    """Several samples of each prompt at temperature 1, no stops, as a step of GRPO draws them."""
+    data = peers.random_tokens(PROMPTS, PROMPT_TOKENS)
+    spindle = ours.Spindle(model)
+    spindle.sample(data[:1], SAMPLES, 2)  # ends the loading in the background: `transformers` loads one at a time
+    generate = peers.Generate(model.path)
+    generate.sample(data[:1], SAMPLES, 2)
+    tokens = PROMPTS * SAMPLES * NEW_TOKENS
+    work = f"sample {PROMPTS} prompts × {SAMPLES} × {NEW_TOKENS}"
+    bound = decoding_bound(machine, Network.smollm2_135m(ours.RANK))
 
-    def sample(self, data: Any, samples: int, new_tokens: int) -> None:
-        params = SamplingParams(new_tokens, stop_tokens=())
-        results = self._backend.sample([SampleRequest(self._name, None, row, samples, params) for row in data])
-        for result in results:
-            if isinstance(result, backends.UserError):
-                raise result
+    def sample() -> None:
+        spindle.sample(data, SAMPLES, NEW_TOKENS)
 
-
-class _Generate:
-    def __init__(self, model: InstalledModel) -> None:
-        from transformers import LlamaForCausalLM
-
-        self._network: Any = LlamaForCausalLM.from_pretrained(model.path, dtype=torch.float32).eval()
-
-    def sample(self, data: Any, samples: int, new_tokens: int) -> None:
-        prompts = torch.tensor(data)
-        self._network.generate(
-            prompts,
-            attention_mask=torch.ones_like(prompts),
-            do_sample=True,
-            top_k=0,
-            num_return_sequences=samples,
-            min_new_tokens=new_tokens,
-            max_new_tokens=new_tokens,
-        )
+    mine, theirs = rates(tokens, sample, lambda: generate.sample(data, SAMPLES, NEW_TOKENS))
+    rows = [Comparison(work, "transformers.generate", mine, theirs, "tok/s", target=1.7, bound=bound)]
+    if llama_cpp.installed():
+        peer = llama_cpp.LlamaCpp()
+        mine, theirs = rates(tokens, sample, lambda: peer.sample(data, SAMPLES, NEW_TOKENS))
+        rows.append(Comparison(work, "llama.cpp f16", mine, theirs, "tok/s", target=1.0, bound=bound))
+    return rows
