@@ -26,9 +26,14 @@ def api_key(data: Path, environment: Mapping[str, str]) -> str:
     return _checked(path.read_text(errors="replace").strip(), f"The key in {path}", "delete the file to have one made")
 
 
+def is_key(text: str) -> bool:
+    """Whether clients would send it."""
+    return text.startswith(PREFIX) and len(text) >= SHORTEST
+
+
 def _checked(key: str, what: str, remedy: str) -> str:
     """An empty key would let everybody in."""
-    if not key.startswith(PREFIX) or len(key) < SHORTEST:
+    if not is_key(key):
         raise KeyProblemError(f"{what} must start with {PREFIX} and be at least {SHORTEST} characters long; {remedy}.")
     return key
 
