@@ -31,7 +31,7 @@ def test_an_owner_sees_what_is_theirs_newest_first(library: Library) -> None:
         f"tinker://{ALICE}/sampler_weights/two",
         f"tinker://{ALICE}/weights/one",
     ]
-    assert library.runs("carol") == library.checkpoints("carol") == []
+    assert (library.runs("carol"), library.checkpoints("carol")) == ([], [])
     assert [run.run_id for run in library.runs("alice", project_id="papers")] == [ALICE]
     assert library.runs("alice", project_id="other") == []
 
@@ -68,9 +68,8 @@ def test_what_is_public_can_be_read_by_others_and_changed_by_none_of_them(librar
 def test_a_copy_belongs_to_who_made_it_and_is_made_once(library: Library) -> None:
     source = path("one", run=ALICE)
     library.catalogue.set_public(source, True)
-    for _ in range(2):
-        copied = library.copy("bob", source, "b2:train:0", "archive", None)
-    assert copied == path("one", run="b2:train:0")
+    copies = [library.copy("bob", source, "b2:train:0", "archive", None) for _ in range(2)]
+    assert copies == [path("one", run="b2:train:0")] * 2
     run = library.run("bob", "b2:train:0")
     assert (run.owner, run.project_id, run.copied_from) == ("bob", "archive", str(source))
     assert run.user_metadata == {"renderer_name": "chat"}

@@ -87,7 +87,8 @@ class RecordingBackend:
         (directory / "state").write_text(model_id)
 
     def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None:
-        self._note(f"load {model_id} {(directory / 'state').read_text()} {with_optimizer}")
+        (saved,) = directory.iterdir()
+        self._note(f"load {model_id} {saved.read_text()} {with_optimizer}")
 
     def create_model_from_state(
         self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool
