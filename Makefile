@@ -40,7 +40,7 @@ format: $(INSTALLED)  ## let ruff mend what it can
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 
-bench: $(INSTALLED)  ## speed, side by side with the library baseline
+bench: $(INSTALLED)  ## speed and memory, side by side with the libraries
 	@$(BIN)/python -m benchmarks
 
 clients: $(CLIENTS)
