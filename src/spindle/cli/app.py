@@ -6,7 +6,7 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from spindle.backends import MachineError, ModelError
+from spindle.backends import MachineError, ModelError, PluginError
 from spindle.cli import models
 from spindle.cli.console import UsageProblemError, complain
 from spindle.cli.serve import serve_command
@@ -28,7 +28,7 @@ def main() -> None:
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     try:
         app()
-    except (UsageProblemError, KeyProblemError, DataInUseError, MachineError, ModelError) as error:
+    except (UsageProblemError, KeyProblemError, DataInUseError, MachineError, ModelError, PluginError) as error:
         _fail(str(error))
     except OSError as error:
         where = "" if error.filename is None else f" at {error.filename}"

@@ -89,7 +89,7 @@ def remove_command(name: NameArgument, data: DataOption = None) -> None:
     """Delete a model that was pulled, or forget one that was added; its directory stays."""
     folder = data_directory(data)
     with exclusive(folder):
-        model = models.remove(name, models.cache_directory(folder))
+        model = models.remove(models.full_name(name), models.cache_directory(folder))
     if model.path.exists():
         say(f"{model.name} is forgotten; its files stay in {escape(str(model.path))}")
     else:

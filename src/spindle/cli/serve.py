@@ -3,7 +3,7 @@
 import os
 import shlex
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from socket import socket
@@ -14,6 +14,7 @@ from rich.markup import escape
 
 import spindle.backends as backends
 from spindle.backends import models
+from spindle.backends.contract import PluginInfo
 from spindle.cli.console import DataOption, UsageProblemError, say, status, warn
 from spindle.cli.kinds import LIMIT_KINDS
 from spindle.cli.models import pull
@@ -106,7 +107,13 @@ def _serve(settings: Settings) -> None:
     listener = _bind(settings)
     served = _base_models(settings, cache)
     with status(f"Loading {', '.join(served)} ..."):
-        backend = backends.load(served, device=settings.device, dtype=settings.dtype, threads=settings.threads)
+        backend = backends.load(
+            served,
+            device=settings.device,
+            dtype=settings.dtype,
+            threads=settings.threads,
+            plugins=settings.plugins,
+        )
         service = Service.build(backend, settings.folder, limits=settings.limits, public_url=settings.public_url)
     host, port = listener.getsockname()[:2]
     exports = {"TINKER_BASE_URL": f"http://{_reachable(host)}:{port}"}
@@ -114,7 +121,7 @@ def _serve(settings: Settings) -> None:
         exports |= {"TINKER_API_KEY": keys[LOCAL]}
     exports |= {"HF_HUB_CACHE": str(cache)}
     app = create_app(service, keys, settings.grace)
-    serve(app, listener, lambda: _announce(settings, list(served), exports))
+    serve(app, listener, lambda: _announce(settings, backend.plugins(), list(served), exports))
     if service.engine.running:
         os._exit(0)  # a long computation is in the way; nothing unfinished is visible on disk
 
@@ -138,7 +145,9 @@ def _base_models(settings: Settings, cache: Path) -> dict[str, Path]:
         default = pull(None, cache)
         return {default.name: default.path}
     served = [
-        models.serve(model.name, cache) if model.path is None else models.register_local(model.name, model.path, cache)
+        models.serve(models.full_name(model.name), cache)
+        if model.path is None
+        else models.register_local(model.name, model.path, cache)
         for model in settings.models
     ]
     return {model.name: model.path for model in served}
@@ -151,9 +160,9 @@ def _reachable(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _announce(settings: Settings, served: list[str], exports: Mapping[str, str]) -> None:
+def _announce(settings: Settings, plugins: Sequence[PluginInfo], served: list[str], exports: Mapping[str, str]) -> None:
     say(f"[bold]Spindle[/] serves {', '.join(served)} at [bold]{exports['TINKER_BASE_URL']}[/]")
-    for line in _particulars(settings):
+    for line in _particulars(settings, plugins):
         say(f"  {escape(line)}")
     say("For scripts that use the tinker SDK, in another terminal:\n")
     for name, value in exports.items():
@@ -163,12 +172,13 @@ def _announce(settings: Settings, served: list[str], exports: Mapping[str, str])
     say("\nCtrl-C stops it; named checkpoints stay.")
 
 
-def _particulars(settings: Settings) -> list[str]:
+def _particulars(settings: Settings, plugins: Sequence[PluginInfo]) -> list[str]:
     """What decides about speed, results and rights."""
     lines = []
     if settings.public_url is not None:
         lines.append(f"from outside: {settings.public_url}")
     lines.append(f"runs on {backends.describe(settings.device, settings.dtype)}")
+    lines += [f"plugin {file.path} brings {', '.join(file.provides)} (sha256 {file.sha256})" for file in plugins]
     for limit in fields(Limits):
         value, default = getattr(settings.limits, limit.name), limit.default
         if value != default:

@@ -17,7 +17,7 @@ from spindle.backends.models.cache import (
 )
 from spindle.backends.models.directory import InstalledModel, ModelError, inspect
 from spindle.backends.models.progress import Progress
-from spindle.backends.models.sources import DEFAULT_MODEL, default, pull
+from spindle.backends.models.sources import DEFAULT_MODEL, default, full_name, pull
 
 __all__ = [
     "DEFAULT_MODEL",
@@ -27,6 +27,7 @@ __all__ = [
     "add",
     "cache_directory",
     "default",
+    "full_name",
     "has_tokenizer",
     "inspect",
     "installed",

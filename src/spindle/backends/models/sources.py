@@ -25,6 +25,12 @@ def pull(name: str, cache: Path, progress: Callable[[Progress], None] = lambda _
     raise ModelError(f"No model is known as {name!r}; there is {known}, and any on the model hub as ORG/NAME.")
 
 
+def full_name(name: str) -> str:
+    """The name that clients ask for of a model that is given by an alias; any other name as it is."""
+    wheel = wheels.WHEEL_MODELS.get(name)
+    return name if wheel is None else wheel.name
+
+
 def default(cache: Path, progress: Callable[[Progress], None] = lambda _: None) -> InstalledModel:
     """The model to serve when none is named: what is installed under the default one's name, else pulled."""
     wheel = wheels.WHEEL_MODELS[DEFAULT_MODEL]
