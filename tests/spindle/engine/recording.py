@@ -32,6 +32,8 @@ class RecordingBackend:
         self.hold.set()
         self.entered = threading.Event()
         self.threads: set[int] = set()
+        self.loss: float | None = None
+        """What gradient requests report; None for how many data they have."""
 
     def _note(self, call: str) -> None:
         self.threads.add(threading.get_ident())
@@ -44,7 +46,7 @@ class RecordingBackend:
 
     def check_model(self, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         if optimizer.type == "unknown":
-            raise UserError(f"no optimizer {optimizer.type}")
+            raise UserError(f"no optimizer {optimizer.type}.")
 
     def check_custom_loss(self, loss: CustomLoss) -> None:
         if loss.name == "bad":
@@ -70,7 +72,7 @@ class RecordingBackend:
         return [
             UserError("bad loss")
             if request.loss_fn == "bad"
-            else ForwardBackwardResult([], {"loss:sum": float(len(request.data))})
+            else ForwardBackwardResult([], {"loss:sum": self.loss or float(len(request.data))})
             for request in requests
         ]
 
