@@ -32,6 +32,8 @@ class RecordingBackend:
         self.hold.set()
         self.entered = threading.Event()
         self.threads: set[int] = set()
+        self.custom: list[CustomLoss] = []
+        """The uploaded losses of gradient requests."""
         self.loss: float | None = None
         """What gradient requests report; None for how many data they have."""
 
@@ -65,6 +67,7 @@ class RecordingBackend:
 
     def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
         self._note("gradient " + " ".join(f"{request.model_id}/{request.loss_fn}" for request in requests))
+        self.custom += [request.custom for request in requests if request.custom is not None]
         if any(request.loss_fn == "broken" for request in requests):
             raise RuntimeError("out of memory")
         if any(request.loss_fn == "forgotten" for request in requests):
