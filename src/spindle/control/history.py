@@ -65,7 +65,8 @@ class History:
         for session in self.sessions.all():
             yield _of_this_process(session, [run.run_id for run in runs.pop(session.session_id, [])])
         for session_id, remaining in runs.items():
-            yield _of_earlier(session_id, remaining)
+            if trained := [run for run in remaining if run.copied_from is None]:
+                yield _of_earlier(session_id, trained)
 
 
 def _of_this_process(session: Session, runs: list[str]) -> Seen:
