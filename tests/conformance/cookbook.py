@@ -18,6 +18,7 @@ import datasets
 import numpy as np
 import tinker
 import torch
+from safetensors.torch import load_file
 from tinker_cookbook import renderers, weights
 from tinker_cookbook.preference import train_dpo
 from tinker_cookbook.preference.dpo_datasets import DPODatasetBuilderFromComparisons
@@ -185,7 +186,7 @@ def train_preference(folder: Path, _: Path) -> Any:
         recipe_name="conformance",
         renderer_name=RENDERER,
         dataset_builder=DPODatasetBuilderFromComparisons(common_config=common(4), comparison_builder=ShorterBuilder()),
-        learning_rate=1e-2,
+        learning_rate=5e-3,
         lr_schedule="constant",
         dpo_beta=0.1,
         lora_rank=4,
@@ -201,8 +202,17 @@ def train_preference(folder: Path, _: Path) -> Any:
     }
 
 
+def differing(one: Path, other: Path) -> list[str]:
+    """The tensors of two models that are not the same."""
+    first, second = (load_file(path / "model.safetensors") for path in (one, other))
+    return [name for name, tensor in first.items() if not torch.equal(tensor, second[name].to(tensor.dtype))]
+
+
 def build_weights(folder: Path, model: Path) -> Any:
-    """Downloaded, encrypted on the way, then merged into the model and converted for PEFT: all the same likelihoods."""
+    """Downloaded, encrypted on the way, then merged into the model and converted for PEFT: all the same likelihoods.
+
+    Without an adapter of the head: the tiny model's head is tied, and the cookbook merges it into the embedding as well.
+    """
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -212,7 +222,9 @@ def build_weights(folder: Path, model: Path) -> Any:
         return [float(scores[place, token]) for place, token in enumerate(TEXT[1:])]
 
     with tinker.ServiceClient() as service:
-        training = service.create_lora_training_client(base_model=MODEL, rank=4, seed=1).result()
+        training = service.create_lora_training_client(
+            base_model=MODEL, rank=4, seed=1, train_unembed=False
+        ).result()
         for _ in range(3):
             training.forward_backward([datum()], "cross_entropy").result()
             training.optim_step(tinker.AdamParams(learning_rate=1e-2)).result()
@@ -221,10 +233,15 @@ def build_weights(folder: Path, model: Path) -> Any:
         external = training.save_weights_external("weights").result().path
         adapter = weights.download(tinker_path=state, output_dir=str(folder / "adapter"))
         plain = weights.download(tinker_path=external, output_dir=str(folder / "plain"))
+        supervised_state = saved(folder / "supervised")[-1]["state_path"]
+        with_head = weights.download(tinker_path=supervised_state, output_dir=str(folder / "with-head"))
         listed = tinker.RestClient().list_user_checkpoints(limit=1000).result().checkpoints
     merged, peft = folder / "merged", folder / "peft"
     weights.build_hf_model(base_model=str(model), adapter_path=adapter, output_path=str(merged), dtype="float32")
     weights.build_lora_adapter(base_model=str(model), adapter_path=adapter, output_path=str(peft))
+    weights.build_hf_model(
+        base_model=str(model), adapter_path=with_head, output_path=str(folder / "merged-head"), dtype="float32"
+    )
     networks = {
         "merged": AutoModelForCausalLM.from_pretrained(merged, dtype=torch.float32),
         "peft": PeftModel.from_pretrained(AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32), peft),
@@ -233,6 +250,7 @@ def build_weights(folder: Path, model: Path) -> Any:
         "files": sorted(path.name for path in Path(adapter).iterdir()),
         "same": all((Path(plain) / path.name).read_bytes() == path.read_bytes() for path in Path(adapter).iterdir()),
         "left": [row.tinker_path for row in listed if row.checkpoint_id == "external_weights/download"],
+        "head": any("embed_tokens" in name for name in differing(model, folder / "merged-head")),
         "moved": float(np.abs(expected - likelihood(AutoModelForCausalLM.from_pretrained(model))).max()),
         "off": {name: float(np.abs(expected - likelihood(network)).max()) for name, network in networks.items()},
     }

@@ -55,7 +55,7 @@ def test_preferences_are_learnt(scenarios: Scenarios) -> None:
     preference = of(scenarios, "train_preference")
     assert preference["loss"][0] == pytest.approx(np.log(2), abs=1e-3)
     assert min(preference["loss"][-3:]) < 0.6 * preference["loss"][0]
-    assert preference["accuracy"][-1] == 1.0
+    assert np.mean(preference["accuracy"][-3:]) > 0.8
     assert preference["saved"] == ["000003", "final"]
 
 
@@ -65,5 +65,6 @@ def test_weights_are_downloaded_decrypted_merged_and_converted(scenarios: Scenar
     assert {"adapter_config.json", "adapter_model.safetensors"} <= set(weights["files"])
     assert weights["same"] is True
     assert weights["left"] == [], "the temporary export was not deleted"
+    assert weights["head"] is True
     assert weights["moved"] > 0.1, "the training was too weak to show anything"
     assert weights["off"] == {"merged": pytest.approx(0, abs=1e-4), "peft": pytest.approx(0, abs=1e-4)}

@@ -49,7 +49,7 @@ def test_training(scenarios: Scenarios) -> None:
     assert train["lengths"] is True
     assert "loss:sum" in train["custom"]
     assert train["drift"] < 1e-4
-    assert train["step"]["step"] == 7
+    assert train["step"]["optimizer_step"] == 7
     assert len(train["tokens"]) == 2
     assert train["lora_rank"] == 4
 

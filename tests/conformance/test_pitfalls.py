@@ -35,9 +35,9 @@ def session(http: httpx.Client) -> str:
     return raw.open_session(http)
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def poll_of_a_promise_that_never_ends(server: SpindleServer) -> Iterator[list[tuple[float, httpx.Response]]]:
-    """Held beside the other tests, from the first of them on: the seconds it took, and the reply."""
+    """Held beside the other tests, from the first one here on: the seconds it took, and the reply."""
     held: list[tuple[float, httpx.Response]] = []
 
     def poll() -> None:

@@ -158,7 +158,15 @@ def test_a_session_gets_a_sampler_of_its_own_in_each_way(
     created.get_telemetry()
 
 
-def test_weights_that_change_under_a_sampler_are_refused_in_words(training: tinker.TrainingClient) -> None:
-    with pytest.raises(tinker.RequestFailedError, match="inflight") as refusal:
-        training.save_weights_and_get_sampling_client(kind="inflight").result(60)
-    assert refusal.value.category is types.RequestErrorCategory.User
+def test_samplers_in_flight_follow_the_training_and_snapshots_do_not(training: tinker.TrainingClient) -> None:
+    fixed = training.save_weights_and_get_sampling_client().result(60)
+    first = training.save_weights_and_get_sampling_client(kind="inflight").result(60)
+    before = first.compute_logprobs(prompt()).result(60)[1:]
+    assert before == pytest.approx(fixed.compute_logprobs(prompt()).result(60)[1:], abs=1e-5)
+    training.forward_backward([supervised()], "cross_entropy")
+    training.optim_step(types.AdamParams(learning_rate=3e-2)).result(60)
+    second = training.save_weights_and_get_sampling_client(kind="inflight").result(60)
+    after = second.compute_logprobs(prompt()).result(60)[1:]
+    assert after != pytest.approx(before, abs=1e-2)
+    assert first.compute_logprobs(prompt()).result(60)[1:] == pytest.approx(after, abs=1e-5)
+    assert fixed.compute_logprobs(prompt()).result(60)[1:] == pytest.approx(before, abs=1e-5)

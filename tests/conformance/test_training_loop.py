@@ -117,7 +117,7 @@ def test_what_is_fixed_is_told_before_the_first_update(service: tinker.ServiceCl
     assert applied["learning_rate"] == 1e-2
     assert applied["eps"] == 1e-8
     assert applied["beta1"] == 0.9
-    assert applied["step"] == 1
+    assert applied["optimizer_step"] == 1
 
 
 def test_an_unseeded_adapter_reports_the_seed_it_drew(service: tinker.ServiceClient) -> None:
@@ -170,7 +170,7 @@ def test_a_large_batch_is_split_and_gives_the_same_gradient(service: tinker.Serv
         assert lengths == [3 + index % 3 for index in range(1300)] * (size // 1300)
         metrics = step.result(120).metrics
         assert metrics is not None
-        assert metrics["step"] == 1
+        assert metrics["optimizer_step"] == 1
         norms.append(metrics["grad_norm"])
     assert norms[0] == pytest.approx(norms[1], rel=1e-3)
 

@@ -80,7 +80,7 @@ def test_a_retried_submit_is_the_same_promise_and_runs_once(http: httpx.Client, 
     assert first.json() == second.json()
     assert ended(http, first) == ended(http, second)
     third = http.post("/optim_step", json=body | {"seq_id": 2})
-    assert ended(http, third)["metrics"]["step"] == 2
+    assert ended(http, third)["metrics"]["optimizer_step"] == 2
 
 
 def test_requests_that_arrive_out_of_order_run_in_order(http: httpx.Client, session: str) -> None:
@@ -89,7 +89,7 @@ def test_requests_that_arrive_out_of_order_run_in_order(http: httpx.Client, sess
         number: http.post("/optim_step", json={"model_id": model, "seq_id": number, "adam_params": {}})
         for number in (3, 2, 1)
     }
-    steps = [ended(http, promises[number])["metrics"]["step"] for number in (1, 2, 3)]
+    steps = [ended(http, promises[number])["metrics"]["optimizer_step"] for number in (1, 2, 3)]
     assert steps == [1, 2, 3]
 
 
@@ -108,7 +108,7 @@ def test_a_poll_is_held_while_the_result_is_not_there(http: httpx.Client, sessio
     timer = threading.Timer(1.0, lambda: http.post("/optim_step", json=missing))
     timer.start()
     begun = time.monotonic()
-    assert ended(http, parked)["metrics"]["step"] == 2
+    assert ended(http, parked)["metrics"]["optimizer_step"] == 2
     assert time.monotonic() - begun > 0.9
     timer.join()
 

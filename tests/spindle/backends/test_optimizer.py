@@ -80,7 +80,7 @@ def test_adamw_steps_are_those_of_torch(llama: TinyModel) -> None:
         )
         optimizer.step()
         applied = backend.optim_step("m", step)
-        assert applied == {**values, "grad_norm": pytest.approx(norms[-1]), "step": number}
+        assert applied == {**values, "grad_norm": pytest.approx(norms[-1]), "optimizer_step": number}
         for name, leaf in mirror.items():
             torch.testing.assert_close(parameters[name], leaf, rtol=1e-6, atol=1e-7)
     assert norms[-1] > float(STEPS[-1].values["grad_clip_norm"]), "the last step must have clipped"
@@ -164,7 +164,7 @@ def test_muon_steps_match_float64(
         along = {n: gradient[n] + values["momentum"] * m if values["nesterov"] else m for n, m in momenta.items()}
         expected = reference(before, along, values)
         applied = backend.optim_step("m", _adam(learning_rate=0.03, weight_decay=0.1))
-        assert applied.keys() >= {"learning_rate", "weight_decay", "momentum", "nesterov", "grad_norm", "step"}
+        assert applied.keys() >= {"learning_rate", "weight_decay", "momentum", "nesterov", "grad_norm", "optimizer_step"}
         assert "scale" not in applied, "a text is no metric"
         for name, matrix in expected.items():
             moved = parameters[name].detach().double().numpy() - before[name]
@@ -254,7 +254,7 @@ def test_a_new_model_says_what_can_never_change(llama: TinyModel) -> None:
         "grad_clip_norm": 0.0,
         "nesterov": 1.0,
         "grad_norm": 0.0,
-        "step": 1.0,
+        "optimizer_step": 1.0,
     }
     own = OptimizerStep({"learning_rate": 0.5, "momentum": 0.9, "scale": "moonlight"}, "muon")
     assert backend.optim_step("m", own)["learning_rate"] == 0.5

@@ -58,7 +58,7 @@ def test_an_optimizer_from_a_file_is_one_like_any_other(llama: TinyModel, empty:
     tiny.train(backend, ForwardBackward("m", [tiny.cross_entropy_datum(9)], "cross_entropy"))
     gradient = {name: part.clone() for name, part in tiny.gradient(backend).items()}
     applied = backend.optim_step("m", OptimizerStep({"learning_rate": 0.1, "beta1": 0.9}))
-    assert applied.keys() == {"learning_rate", "memory", "grad_clip_norm", "grad_norm", "step", "steps_seen"}
+    assert applied.keys() == {"learning_rate", "memory", "grad_clip_norm", "grad_norm", "optimizer_step", "steps_seen"}
     for name, parameter in parameters.items():
         torch.testing.assert_close(parameter, before[name] - 0.1 * gradient[name].sign())
 

@@ -35,7 +35,7 @@ class Optimizer:
                 parts = {name: part * factor for name, part in parts.items()}
             own = self.family.step(Update(self._adapter, parts, self._state, values, number))
         numbers = {name: value for name, value in values.items() if not isinstance(value, str)}
-        return {**own, **numbers, "grad_norm": float(norm), "step": float(number)}
+        return {**own, **numbers, "grad_norm": float(norm), "optimizer_step": float(number)}
 
     def state(self) -> dict[str, Tensor]:
         """What the family remembers, by name; empty before the first step."""
