@@ -10,19 +10,19 @@ import contextlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from spindle.backends.contract import LoraShape
+from spindle.backends.contract import LoraShape, UserError
+from spindle.backends.flags import Flag
 
 HEAD = "model.unembed_tokens"
 """Where an adapter names its part on the output head, tied to the embedding or not."""
 
-Flag = Literal["train_attn", "train_mlp", "train_unembed"]
-"""Which field of `LoraShape` says whether a place is trained."""
+_FLAGS = get_args(Flag)
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,7 @@ class Place:
     inputs: int
     outputs: int
     flag: Flag
+    """Which field of `LoraShape` says whether it is trained."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,8 +137,13 @@ def create_adapter(places: Sequence[Place], shape: LoraShape, device: torch.devi
 
 
 def selected(places: Sequence[Place], shape: LoraShape) -> list[Place]:
-    """The places that a LoRA shape asks to train."""
-    return [place for place in places if getattr(shape, place.flag)]
+    """The places that a LoRA shape asks to train. Raises `UserError` where the base model has none of them."""
+    found = [place for place in places if getattr(shape, place.flag)]
+    if not found:
+        asked = ", ".join(flag for flag in _FLAGS if getattr(shape, flag))
+        offered = ", ".join(flag for flag in _FLAGS if any(place.flag == flag for place in places))
+        raise UserError(f"this base model has nothing that {asked} covers; set one of {offered} to true.")
+    return found
 
 
 class LoraLinear(nn.Module):

@@ -1,5 +1,6 @@
 """LoRA computed the plain way, in float64: merged weights through the library's model, gradients by autograd."""
 
+import copy
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -32,7 +33,9 @@ class Reference:
 
 def evaluate(model: TinyModel, backend: TorchBackend, data: list[Datum], loss: Loss, model_id: str = "m") -> Reference:
     """Loss, logprobs and gradient of the adapter of a model in training."""
-    network = type(model.network)(model.network.config).double().eval()
+    config = copy.deepcopy(model.network.config)
+    config._experts_implementation = "eager"  # the library's default one has no float64
+    network = type(model.network)(config).double().eval()
     network.load_state_dict(model.network.state_dict())
     adapter = backend._models[model_id].adapter
     leaves = {name: p.detach().double().requires_grad_() for name, p in adapter.parameters().items()}

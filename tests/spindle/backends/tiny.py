@@ -41,6 +41,8 @@ _OWN_CONFIGURATION: dict[str, dict[str, Any]] = {
     "Granite": {"logits_scaling": 3.0, "residual_multiplier": 0.7, "embedding_multiplier": 2.0},
     "Cohere": {"logit_scale": 0.4},
     "GPT2": {"n_inner": 48},
+    "Qwen3Moe": {"moe_intermediate_size": 16, "num_experts": 4, "num_experts_per_tok": 2},
+    "Mamba": {"state_size": 8},
 }
 VOCABULARY = 101
 CONTEXT = 96
