@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from spindle.backends import attention
+from spindle.backends.caches import PromptCache, RowCache
 from spindle.backends.contract import BaseModel
 from spindle.backends.lora import HEAD, Place, Routing, Span, lora_linear, parts
 from spindle.backends.packing import Plan
@@ -61,7 +61,7 @@ class Base(ABC):
         tokens: Tensor,
         spans: Sequence[Span],
         *,
-        cache: attention.PromptCache | attention.DecodeCache | None = None,
+        cache: PromptCache | RowCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | Plan | None = None,
     ) -> Tensor:

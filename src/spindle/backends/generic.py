@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from spindle.backends import attention
 from spindle.backends.base import Base
+from spindle.backends.caches import PromptCache, RowCache
 from spindle.backends.contract import BaseModel, UserError
 from spindle.backends.lora import Span
 from spindle.backends.packing import Plan
@@ -47,7 +47,7 @@ class GenericBase(Base):
         tokens: Tensor,
         spans: Sequence[Span],
         *,
-        cache: attention.PromptCache | attention.DecodeCache | None = None,
+        cache: PromptCache | RowCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | Plan | None = None,
     ) -> Tensor:

@@ -10,14 +10,13 @@ from torch import Tensor
 
 from spindle.backends import attention
 from spindle.backends.base import Base
+from spindle.backends.caches import PromptCache, RowCache
 from spindle.backends.contract import BaseModel
 from spindle.backends.loading import load_network
-from spindle.backends.lora import Flag, LoraLinear, Place, Span
+from spindle.backends.lora import Span
 from spindle.backends.packing import Plan
+from spindle.backends.placing import wrap_linears
 from spindle.backends.quiet import quiet_transformers
-
-_ATTENTION = ("q_proj", "k_proj", "v_proj", "o_proj")
-_MLP = ("gate_proj", "up_proj", "down_proj")
 
 
 class LayeredBase(Base):
@@ -31,29 +30,18 @@ class LayeredBase(Base):
         network = load_network(model, device, dtype, attention.ATTENTION)
         self._decoder = network.model
         self.head = network.lm_head.weight
-        self.places = [*self._wrap_linears(), self._head_place()]
+        self.places = [*wrap_linears(network, self._routing), self._head_place()]
         config = network.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         self.cache_bytes_per_token = 2 * config.num_hidden_layers * heads * width * dtype.itemsize
-
-    def _wrap_linears(self) -> list[Place]:
-        places = []
-        for path, module in list(self._decoder.named_modules()):
-            parent, _, name = path.rpartition(".")
-            if name in (*_ATTENTION, *_MLP):
-                layer = LoraLinear(module, f"model.{path}", self._routing)
-                setattr(self._decoder.get_submodule(parent), name, layer)
-                flag: Flag = "train_attn" if name in _ATTENTION else "train_mlp"
-                places.append(Place(layer.path, module.in_features, module.out_features, flag))
-        return places
 
     def hidden(
         self,
         tokens: Tensor,
         spans: Sequence[Span],
         *,
-        cache: attention.PromptCache | attention.DecodeCache | None = None,
+        cache: PromptCache | RowCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | Plan | None = None,
     ) -> Tensor:

@@ -1,197 +1,166 @@
-"""Batched sampling: prompts are computed once, their samples decoded together, and finished rows leave the batch."""
+"""A running batch of samples: requests join at any step, prompts are computed once, finished rows leave."""
 
 from collections import deque
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from spindle.backends import head
-from spindle.backends.attention import DecodeCache, PromptCache
+from spindle.backends import requests
 from spindle.backends.base import Base
-from spindle.backends.choice import Uniforms, choose
-from spindle.backends.contract import Array, SampledSequence, SamplingParams
-from spindle.backends.lora import Adapter, Span
+from spindle.backends.choice import choose
+from spindle.backends.contract import SampleRequest, SampleResult, UserError
+from spindle.backends.decoding import decoder
+from spindle.backends.lora import Adapter
+from spindle.backends.prompts import Prompt, Prompts
+from spindle.backends.requests import Job
+from spindle.backends.rows import Row, spans
+from spindle.backends.scores import Scores
+from spindle.backends.scoring import score
 
 ROWS_AT_ONCE = 256
-PROMPT_TOKENS_AT_ONCE = 4096
-CACHE_BYTES = 4 << 30
-"""Room for keys and values, reserved for what rows may become."""
+CACHE_BYTES = 2 << 30
+"""Room for keys and values on a CPU, reserved for what rows may become; a GPU gives a third of its memory."""
 
-
-@dataclass(eq=False)
-class Row:
-    """One completion in the making."""
-
-    params: SamplingParams
-    uniforms: Uniforms
-    stop_tokens: frozenset[int]
-    limit: int
-    """Most tokens to generate."""
-    tokens: list[int] = field(default_factory=list)
-    logprobs: list[float] = field(default_factory=list)
-    stopped: bool = False
-
-    @property
-    def done(self) -> bool:
-        return self.stopped or len(self.tokens) >= self.limit
-
-    def sequence(self) -> SampledSequence:
-        return SampledSequence(
-            tokens=np.asarray(self.tokens, dtype=np.int32),
-            logprobs=np.asarray(self.logprobs, dtype=np.float32),
-            stop_reason="stop" if self.stopped else "length",
-        )
-
-
-@dataclass(eq=False)
-class Prompt:
-    """A prompt and the completions that start from it."""
-
-    tokens: Array
-    adapter: Adapter | None
-    rows: list[Row]
-    wants_logprobs: bool
-    logprobs: Array | None = None
-    """Filled in by `Sampler.run` where wanted: float32 [P], entry 0 NaN."""
+Ended = list[tuple[int, SampleResult | UserError]]
 
 
 class Sampler:
-    """Runs prompts of one base model to completion, once."""
+    """The `SampleBatch` of one base model. Not thread-safe."""
 
-    def __init__(self, base: Base) -> None:
+    def __init__(self, base: Base, load: Callable[[Path], Adapter]) -> None:
         self._base = base
-        self._live: list[Row] = []
-        self._adapters: list[Adapter | None] = []
-        self._reserved: list[int] = []
-        self._cache = DecodeCache(base.device)
-        self._room = CACHE_BYTES // base.cache_bytes_per_token
+        self._load = load
+        self._prompts = Prompts()
+        self._reset()
+
+    def _reset(self) -> None:
+        self._decoder = decoder(self._base)
+        self._jobs: dict[int, Job] = {}
+        self._waiting: deque[tuple[Job, Row]] = deque()
+        self._refused: Ended = []
+
+    @property
+    def sequences(self) -> int:
+        return len(self._waiting) + sum(not row.done for row in self._decoder.rows)
+
+    def add(self, key: int, request: SampleRequest) -> None:
+        try:
+            requests.check(self._base, request)
+            adapter = self._load(request.adapter) if request.adapter is not None else None
+        except UserError as error:
+            self._refused.append((key, error))
+            return
+        job = Job(self._base, request, self._prompts.find(request.prompt, adapter))
+        self._jobs[key] = job
+        self._waiting += [(job, row) for row in job.rows]
+
+    def cancel(self, key: int) -> None:
+        job = self._jobs.pop(key, None)
+        if job is not None:
+            for row in job.rows:
+                row.cancelled = True
+            self._waiting = deque(waiting for waiting in self._waiting if waiting[0] is not job)
 
     @torch.inference_mode()
-    def run(self, prompts: Sequence[Prompt]) -> None:
-        """Complete every row of every prompt, in place."""
-        waiting = deque(_in_pieces(prompts, self._room))
-        while waiting or self._live:
-            admitted = self._admit(waiting)
-            for batch in _prefill_batches(admitted):
-                self._prefill(batch)
-            if self._live:
-                self._step()
+    def step(self) -> Ended:
+        try:
+            admitted = self._admit()
+            if admitted:
+                self._start(admitted)
+            if admitted or any(row.done for row in self._decoder.rows):
+                self._decoder.join([row for _, row in admitted if not row.done])
+            if self._decoder.rows:
+                self._advance()
+            return self._collect()
+        except Exception:
+            self._reset()
+            raise
 
-    def _admit(self, waiting: "deque[Prompt]") -> list[Prompt]:
-        """Take as many prompts as there is room for, at least one if nothing runs."""
-        admitted: list[Prompt] = []
-        rows = len(self._live)
-        tokens = sum(self._reserved)
-        while waiting:
-            new_rows = waiting[0].rows
-            new_tokens = sum(_most_tokens(waiting[0], row) for row in new_rows)
-            full = rows + len(new_rows) > ROWS_AT_ONCE or tokens + new_tokens > self._room
-            if full and (self._live or admitted):
+    def _admit(self) -> list[tuple[Job, Row]]:
+        """Take as many rows as there is room for, oldest request first; at least one if nothing runs."""
+        going = [row for row in self._decoder.rows if not row.done]
+        count, longest = len(going), max((row.longest for row in going), default=0)
+        room = _room(self._base.device)
+        admitted = []
+        while self._waiting and count < ROWS_AT_ONCE:
+            longest = max(longest, self._waiting[0][1].longest)
+            if count and (count + 1) * self._row_bytes(longest) > room:
                 break
-            rows += len(new_rows)
-            tokens += new_tokens
-            admitted.append(waiting.popleft())
+            admitted.append(self._waiting.popleft())
+            count += 1
         return admitted
 
-    def _prefill(self, batch: Sequence[Prompt]) -> None:
-        """Compute prompts of one adapter, choose each row's first token, and move unfinished rows into the batch."""
-        base, adapter = self._base, batch[0].adapter
-        padded = base.pad([prompt.tokens for prompt in batch])
-        cache = PromptCache()
-        states = base.hidden(padded.tokens, [Span(adapter, len(batch))], cache=cache)
-        lengths = padded.real.sum(dim=1)
-        for index, prompt in enumerate(batch):
-            if prompt.wants_logprobs:
-                prompt.logprobs = self._prompt_logprobs(prompt, states[index, : len(prompt.tokens)])
-        last = states[torch.arange(len(batch), device=base.device), lengths - 1]
-        logits = base.logits(last, [Span(adapter, len(batch))])
-        picks = [index for index, prompt in enumerate(batch) for _ in prompt.rows]
-        rows = [row for prompt in batch for row in prompt.rows]
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            block = slice(start, start + ROWS_AT_ONCE)
-            self._extend(rows[block], logits[picks[block]])
-        going = [i for i, row in enumerate(rows) if not row.done]
-        if going:
-            chosen = torch.tensor([picks[i] for i in going], device=base.device)
-            self._cache.append(cache, chosen, lengths[chosen])
-            self._live += [rows[i] for i in going]
-            self._adapters += [adapter] * len(going)
-            self._reserved += [_most_tokens(batch[picks[i]], rows[i]) for i in going]
+    def _row_bytes(self, tokens: int) -> int:
+        return self._base.cache_bytes_per_row + tokens * self._base.cache_bytes_per_token
 
-    def _prompt_logprobs(self, prompt: Prompt, states: Tensor) -> Array:
-        found = np.full(len(prompt.tokens), np.nan, dtype=np.float32)
-        if len(prompt.tokens) > 1:
-            targets = torch.as_tensor(prompt.tokens[1:]).to(self._base.device, torch.long)[:, None]
-            wanted = head.Targets.one_per_row(targets)
-            found[1:] = head.logprobs(self._base, prompt.adapter, states[:-1], wanted)[:, 0].cpu().numpy()
-        return found
+    def _start(self, admitted: Sequence[tuple[Job, Row]]) -> None:
+        """Compute the prompts that need it, and give each row its first token."""
+        jobs = [job for job in dict.fromkeys(job for job, _ in admitted) if not job.started]
+        seen: set[Prompt] = set()
+        for job in jobs:
+            job.started = True
+            job.cached = bool(job.prompt.size) or job.prompt in seen
+            seen.add(job.prompt)
+        self._decoder.compute(list(dict.fromkeys(row.prompt for _, row in admitted)))
+        for job in jobs:
+            self._prompts.keep(job.prompt)
+            job.scores = score(self._base, job.prompt, job.request)
+        first = {adapter: order for order, adapter in enumerate(dict.fromkeys(row.prompt.adapter for _, row in admitted))}
+        rows = sorted((row for _, row in admitted), key=lambda row: first[row.prompt.adapter])
+        for block in self._blocks(rows):
+            places = {prompt: place for place, prompt in enumerate(dict.fromkeys(row.prompt for row in block))}
+            last = torch.stack([prompt.computed[-1] for prompt in places])
+            logits = self._base.logits(last, spans(prompt.adapter for prompt in places))
+            picks = [places[row.prompt] for row in block]
+            self._extend(block, logits if len(places) == len(block) else logits[picks])
 
-    def _step(self) -> None:
-        """One more token for every row in the batch; rows that finished earlier but still sit in it idle along."""
-        base, cache = self._base, self._cache
-        spans = [Span(adapter, len(list(run))) for adapter, run in groupby(self._adapters)]
-        tokens = torch.tensor([[row.tokens[-1]] for row in self._live], device=base.device)
-        mask = cache.open_step()
-        states = base.hidden(tokens, spans, cache=cache, positions=cache.lengths[:, None], mask=mask)
-        cache.close_step()
-        self._extend(self._live, base.logits(states[:, 0], spans))
-        self._drop_finished()
+    def _advance(self) -> None:
+        """One more token for every row."""
+        states = iter(self._decoder.step().split(self._base.logit_rows))
+        for block in self._blocks(self._decoder.rows):
+            self._extend(block, self._base.logits(next(states), spans(row.prompt.adapter for row in block)))
+
+    def _blocks(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
+        size = self._base.logit_rows
+        return [rows[start : start + size] for start in range(0, len(rows), size)]
 
     def _extend(self, rows: Sequence[Row], logits: Tensor) -> None:
-        choice = choose(logits, [row.params for row in rows], [row.uniforms for row in rows])
-        for row, token, logprob in zip(rows, choice.tokens, choice.logprobs, strict=True):
-            if not row.done:
-                row.tokens.append(token)
-                row.logprobs.append(logprob)
-                row.stopped = token in row.stop_tokens or self._completed_string(row)
+        """Choose a token for each row from its logits."""
+        scores = Scores.of(logits)
+        tokens = choose(scores, [row.params for row in rows], [row.uniforms for row in rows])
+        logprobs = scores.logprobs(tokens[:, None])[:, 0].tolist()
+        for row, token, logprob in zip(rows, tokens.tolist(), logprobs, strict=True):
+            row.tokens.append(token)
+            row.logprobs.append(logprob)
+            row.stopped = token in row.stop_tokens or self._completed_string(row)
+        self._note_top(rows, scores)
+
+    def _note_top(self, rows: Sequence[Row], scores: Scores) -> None:
+        noting = [index for index, row in enumerate(rows) if row.top]
+        if noting:
+            top = scores.top(max(rows[index].top for index in noting))
+            for index in noting:
+                row = rows[index]
+                row.top_tokens.append(top.token_ids[index, : row.top].tolist())
+                row.top_logprobs.append(top.logprobs[index, : row.top].tolist())
 
     def _completed_string(self, row: Row) -> bool:
         strings = row.params.stop_strings
         return bool(strings) and self._base.text.ends_with_any(row.tokens, strings)
 
-    def _drop_finished(self) -> None:
-        """Take finished rows out once an eighth of the batch is finished: it costs a copy of the cache."""
-        going = [i for i, row in enumerate(self._live) if not row.done]
-        finished = len(self._live) - len(going)
-        if finished and 8 * finished >= len(self._live):
-            self._cache.keep(torch.tensor(going, dtype=torch.long, device=self._base.device))
-            self._live = [self._live[i] for i in going]
-            self._adapters = [self._adapters[i] for i in going]
-            self._reserved = [self._reserved[i] for i in going]
+    def _collect(self) -> Ended:
+        ended, self._refused = self._refused, []
+        for key, job in list(self._jobs.items()):
+            if job.done:
+                del self._jobs[key]
+                ended.append((key, job.result()))
+        return ended
 
 
-def _most_tokens(prompt: Prompt, row: Row) -> int:
-    return len(prompt.tokens) + row.limit
-
-
-def _in_pieces(prompts: Sequence[Prompt], room: int) -> list[Prompt]:
-    """Prompts by adapter and length, those with more rows than fit into `room` tokens at once cut into several."""
-    order: dict[Adapter | None, int] = {}
-    pieces = []
-    for prompt in prompts:
-        order.setdefault(prompt.adapter, len(order))
-        pieces.append(prompt)
-        longest = max((_most_tokens(prompt, row) for row in prompt.rows), default=1)
-        size = min(ROWS_AT_ONCE, max(1, room // longest))
-        for start in range(size, len(prompt.rows), size):
-            rows = prompt.rows[start : start + size]
-            pieces.append(Prompt(prompt.tokens, prompt.adapter, rows, wants_logprobs=False))
-        prompt.rows = prompt.rows[:size]
-    return sorted(pieces, key=lambda piece: (order[piece.adapter], len(piece.tokens)))
-
-
-def _prefill_batches(prompts: Sequence[Prompt]) -> list[list[Prompt]]:
-    """Consecutive prompts of one adapter, at most `PROMPT_TOKENS_AT_ONCE` with their padding."""
-    batches: list[list[Prompt]] = []
-    for prompt in prompts:
-        batch = batches[-1] if batches else []
-        fits = (len(batch) + 1) * len(prompt.tokens) <= PROMPT_TOKENS_AT_ONCE
-        if batch and fits and batch[0].adapter is prompt.adapter:
-            batch.append(prompt)
-        else:
-            batches.append([prompt])
-    return batches
+def _room(device: torch.device) -> int:
+    """Bytes for the caches of all rows together."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory // 3
+    return CACHE_BYTES

@@ -8,8 +8,8 @@ from spindle.backends import checkpoints
 from spindle.backends.base import Base
 from spindle.backends.lora import Adapter
 
-MOST = 8
-"""Saved adapters kept in memory."""
+BYTES = 1 << 30
+"""How much of lately used adapters is kept; rank 32 on the default model takes 44 MiB."""
 
 
 class _Loaded(NamedTuple):
@@ -17,6 +17,8 @@ class _Loaded(NamedTuple):
 
     version: tuple[int, int]
     adapter: Adapter
+    size: int
+    """Bytes of its weights."""
 
 
 class Snapshots:
@@ -33,9 +35,10 @@ class Snapshots:
         key = (base.info.name, directory)
         loaded = self._loaded.get(key)
         if loaded is None or loaded.version != version:
-            loaded = _Loaded(version, checkpoints.read_adapter(base, directory))
+            adapter = checkpoints.read_adapter(base, directory)
+            loaded = _Loaded(version, adapter, sum(weight.nbytes for weight in adapter.parameters().values()))
         self._loaded[key] = loaded
         self._loaded.move_to_end(key)
-        while len(self._loaded) > MOST:
+        while len(self._loaded) > 1 and sum(other.size for other in self._loaded.values()) > BYTES:
             self._loaded.popitem(last=False)
         return loaded.adapter

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from spindle.backends import checkpoints, learner, losses, optimizers, requests
+from spindle.backends import checkpoints, learner, losses, optimizers
 from spindle.backends.base import Base
 from spindle.backends.bases import Bases
 from spindle.backends.contract import (
@@ -27,6 +27,7 @@ from spindle.backends.contract import (
 )
 from spindle.backends.lora import create_adapter, selected
 from spindle.backends.plugins import Plugins
+from spindle.backends.sampler import Sampler
 from spindle.backends.snapshots import Snapshots
 
 MOST_RANK = 256
@@ -166,19 +167,23 @@ class TorchBackend:
         self._models[model_id] = model
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[SampleResult | UserError]:
-        answers: list[SampleResult | UserError | None] = [None] * len(requests)
+        answers: dict[int, SampleResult | UserError] = {}
         for name in dict.fromkeys(request.base_model for request in requests):
-            indices = [i for i, request in enumerate(requests) if request.base_model == name]
-            for index, answer in zip(indices, self._sample(name, [requests[i] for i in indices]), strict=True):
-                answers[index] = answer
-        return [answer for answer in answers if answer is not None]
+            keys = [key for key, request in enumerate(requests) if request.base_model == name]
+            try:
+                batch = self.sampling(name)
+            except UserError as error:
+                answers |= dict.fromkeys(keys, error)
+                continue
+            for key in keys:
+                batch.add(key, requests[key])
+            while not answers.keys() >= set(keys):
+                answers |= batch.step()
+        return [answers[key] for key in range(len(requests))]
 
-    def _sample(self, base_model: str, batch: Sequence[SampleRequest]) -> Sequence[SampleResult | UserError]:
-        try:
-            base = self._bases.get(base_model)
-        except UserError as error:
-            return [error] * len(batch)
-        return requests.run(base, batch, lambda directory: self._snapshots.get(base, directory))
+    def sampling(self, base_model: str) -> Sampler:
+        base = self._bases.get(base_model)
+        return Sampler(base, lambda directory: self._snapshots.get(base, directory))
 
     def unload_model(self, model_id: str) -> None:
         self._models.pop(model_id, None)

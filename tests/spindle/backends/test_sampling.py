@@ -9,7 +9,7 @@ import torch
 from safetensors.numpy import load_file, save_file
 from scipy.stats import chisquare
 
-from spindle.backends import sampler
+from spindle.backends import decoding, sampler
 from spindle.backends.contract import (
     Datum,
     ForwardBackward,
@@ -19,6 +19,7 @@ from spindle.backends.contract import (
     SamplingParams,
     UserError,
 )
+from spindle.backends.prompts import Prompt
 from spindle.backends.torch_backend import TorchBackend
 from tests.spindle.backends import tiny
 from tests.spindle.backends.tiny import CONTEXT, VOCABULARY, TinyModel
@@ -114,8 +115,7 @@ def test_rows_join_and_leave_without_a_trace(llama: TinyModel, monkeypatch: pyte
     ]
     expected = [_only(result) for result in backend.sample(requests)]
     monkeypatch.setattr(sampler, "ROWS_AT_ONCE", 3)
-    monkeypatch.setattr(sampler, "PROMPT_TOKENS_AT_ONCE", 8)
-    monkeypatch.setattr("spindle.backends.attention._GROWTH", 2)
+    monkeypatch.setattr(decoding, "PROMPT_TOKENS_AT_ONCE", 8)
     for before, result in zip(expected, backend.sample(requests), strict=True):
         for a, b in zip(before.sequences, _only(result).sequences, strict=True):
             np.testing.assert_array_equal(a.tokens, b.tokens)
@@ -129,13 +129,13 @@ def test_samples_that_could_outgrow_the_cache_take_turns(llama: TinyModel, monke
     expected = _only(backend.sample([request])[0])
     monkeypatch.setattr(sampler, "CACHE_BYTES", 50 * backend._bases.get(llama.name).cache_bytes_per_token)
     together: list[int] = []
-    step = sampler.Sampler._step
+    step = decoding.PackedDecoder.step
 
-    def counted(self: sampler.Sampler) -> None:
-        together.append(len(self._live))
-        step(self)
+    def counted(self: decoding.PackedDecoder) -> torch.Tensor:
+        together.append(len(self.rows))
+        return step(self)
 
-    monkeypatch.setattr(sampler.Sampler, "_step", counted)
+    monkeypatch.setattr(decoding.PackedDecoder, "step", counted)
     for a, b in zip(expected.sequences, _only(backend.sample([request])[0]).sequences, strict=True):
         np.testing.assert_array_equal(a.tokens, b.tokens)
     assert max(together) == 2
@@ -144,16 +144,17 @@ def test_samples_that_could_outgrow_the_cache_take_turns(llama: TinyModel, monke
 def test_a_prompt_is_computed_once_for_all_its_samples(llama: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = llama.backend()
     seen: list[list[int]] = []
-    prefill = sampler.Sampler._prefill
+    compute = decoding.PackedDecoder.compute
 
-    def counted(self: sampler.Sampler, batch: list[sampler.Prompt]) -> None:
-        seen.extend(prompt.tokens.tolist() for prompt in batch)
-        prefill(self, batch)
+    def counted(self: decoding.PackedDecoder, prompts: list[Prompt]) -> None:
+        seen.extend(prompt.tokens.tolist() for prompt in prompts)
+        compute(self, prompts)
 
-    monkeypatch.setattr(sampler.Sampler, "_prefill", counted)
+    monkeypatch.setattr(decoding.PackedDecoder, "compute", counted)
     one, two = tiny.tokens(6, seed=1), tiny.tokens(6, seed=2)
-    backend.sample([SampleRequest(llama.name, None, prompt, 8, FREE) for prompt in (one, two, one)])
+    results = backend.sample([SampleRequest(llama.name, None, prompt, 8, FREE) for prompt in (one, two, one)])
     assert seen == [one.tolist(), two.tolist()]
+    assert [_only(result).prompt_cache_hit_tokens for result in results] == [0, 0, 6]
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_no_max_tokens_fills_the_context(llama: TinyModel) -> None:
         ({"num_samples": 0}, "num_samples must be at least 1, found 0"),
         ({"params": SamplingParams(0)}, "max_tokens must be at least 1, found 0"),
         ({"params": SamplingParams(5, temperature=-1)}, "temperature must be finite and at least 0"),
-        ({"params": SamplingParams(5, top_k=0)}, "top_k must be -1"),
+        ({"params": SamplingParams(5, top_k=-2)}, "top_k must be -1"),
         ({"params": SamplingParams(5, top_p=0)}, "top_p must be above 0"),
         ({"params": SamplingParams(5, stop_tokens=(VOCABULARY,))}, "stop must be token ids"),
         ({"params": SamplingParams(5, stop_strings=("x",))}, r"stop strings need the model's tokenizer.json"),
