@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -275,6 +276,37 @@ def test_old_idle_ephemeral_snapshots_go_but_the_newest_stay(desk: Desk) -> None
     for number in (1, 3, KEEP_SNAPSHOTS + 2):
         assert service.samplers.get(f"{desk.session}:sample:{number}")
     until(lambda: len(list(service.samplers.ephemeral.iterdir())) == KEEP_SNAPSHOTS + 1)
+
+
+def test_samplers_that_follow_their_run_sample_its_latest_snapshot(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    desk.end(service.training.snapshot(model_id, 1, 0, follows=True))
+    desk.end(service.training.snapshot(model_id, 2, 1))
+    first = [service.samplers.get(f"{desk.session}:sample:{number}").adapter for number in range(2)]
+    desk.end(service.training.snapshot(model_id, 3, 2, follows=True))
+    moved, kept, latest = [service.samplers.get(f"{desk.session}:sample:{number}").adapter for number in range(3)]
+    assert moved == latest != first[0]
+    assert kept == first[1]
+    until(lambda: {*service.samplers.ephemeral.iterdir()} == {kept, latest})
+    assert not isinstance(desk.end(service.samplers.sample(f"{desk.session}:sample:0", 0, PROMPT)), Failure)
+    desk.close()
+    until(lambda: not list(service.samplers.ephemeral.iterdir()))
+
+
+def test_a_snapshot_stays_as_long_as_a_request_reads_it(desk: Desk) -> None:
+    model_id, service = desk.model(), desk.service
+    desk.end(service.training.snapshot(model_id, 1, 0))
+    (directory,) = service.samplers.ephemeral.iterdir()
+    desk.blocked()
+    sampled = service.samplers.sample(f"{desk.session}:sample:0", 0, PROMPT)
+    desk.close()
+    done = threading.Event()
+    service.engine.later(done.set)
+    assert done.wait(5)
+    assert directory.is_dir()
+    desk.backend.hold.set()
+    assert not isinstance(desk.end(sampled), Failure)
+    until(lambda: not directory.exists())
 
 
 def test_a_snapshot_that_outlasts_its_session_goes_too(desk: Desk) -> None:
