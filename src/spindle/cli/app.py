@@ -9,6 +9,7 @@ import typer
 from spindle.backends import MachineError, ModelError, PluginError
 from spindle.cli import models
 from spindle.cli.console import UsageProblemError, complain
+from spindle.cli.doctor import doctor_command
 from spindle.cli.serve import serve_command
 from spindle.control.keys import KeyProblemError
 from spindle.control.lock import DataInUseError
@@ -20,6 +21,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command(name="serve")(serve_command)
+app.command(name="doctor")(doctor_command)
 app.add_typer(models.app, name="models")
 
 

@@ -13,11 +13,13 @@ from rich.table import Table
 
 from spindle.backends import models
 from spindle.cli.console import DataOption, UsageProblemError, say, screen, warn
+from spindle.cli.doctor import BATCH_TOKENS, RANK
 from spindle.cli.kinds import read_model
 from spindle.config import data_directory
 from spindle.control.lock import exclusive
 
-COLUMNS = ("model", "architecture", "context", "on disk", "from")
+COLUMNS = ("model", "architecture", "parameters", "context", "on disk", "weights", "training step", "from")
+"""Memory is that of a server on a CPU; a training step takes the default budget of tokens and an adapter of rank 32."""
 
 app = typer.Typer(help="Base models on this machine; without a command, list them.", invoke_without_command=True)
 
@@ -110,10 +112,14 @@ def pull(name: str | None, cache: Path) -> models.InstalledModel:
 
 def _row(model: models.InstalledModel) -> tuple[str, ...]:
     info = models.inspect(model.name, model.path)
+    memory = models.estimate(info, RANK, BATCH_TOKENS, sequences=0, dtype="float32")
     return (
         model.name,
         info.architecture,
+        f"{memory.weights / 4e6:.1f} M",
         str(info.context_length),
         f"{models.size(model.path) / 1e9:.2f} GB",
+        f"{memory.weights / 1e9:.2f} GB",
+        f"{memory.total / 1e9:.2f} GB",
         model.source,
     )

@@ -209,7 +209,8 @@ def test_a_hub_out_of_reach(tmp_path: Path, environment: dict[str, str], sentenc
 
 
 def test_a_full_disk_is_told_before_anything_is_fetched(hub: Hub, at: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 10, 0))  # type: ignore[attr-defined]
+    usage = shutil.disk_usage(at.parent)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=0))
     with pytest.raises(models.ModelError, match=r"needs .* GB more in .*; make room"):
         models.pull(OPEN, at)
     assert not [line for line in hub.asked if "resolve" in line]

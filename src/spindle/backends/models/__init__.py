@@ -8,6 +8,7 @@ pulled model has to be converted.
 from spindle.backends.models.cache import (
     add,
     cache_directory,
+    find,
     has_tokenizer,
     installed,
     register_local,
@@ -16,17 +17,21 @@ from spindle.backends.models.cache import (
     size,
 )
 from spindle.backends.models.directory import InstalledModel, ModelError, inspect
+from spindle.backends.models.memory import Memory, estimate
 from spindle.backends.models.progress import Progress
 from spindle.backends.models.sources import DEFAULT_MODEL, default, full_name, pull
 
 __all__ = [
     "DEFAULT_MODEL",
     "InstalledModel",
+    "Memory",
     "ModelError",
     "Progress",
     "add",
     "cache_directory",
     "default",
+    "estimate",
+    "find",
     "full_name",
     "has_tokenizer",
     "inspect",
