@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -71,6 +72,17 @@ def test_memory_is_counted_for_the_work_asked_and_over_all_models(tiny: Path, tm
     assert huge["model test/one"].state == huge["model test/two"].state == "wrong"
     assert "It does not all fit" in str(huge["model test/one"].advice)
     assert "Its weights alone do not fit" in str(huge["model test/two"].advice)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"version https://git-lfs.github.com/spec/v1\noid sha256:0", b"\x02" + bytes(7) + b"no"]
+)
+def test_weights_that_are_no_weights(tiny: Path, tmp_path: Path, content: bytes) -> None:
+    shutil.copytree(tiny, tmp_path / "model")
+    (tmp_path / "model" / "model.safetensors").write_bytes(content)
+    check = look(settings(tmp_path, models=(Model("test/tiny", tmp_path / "model"),)))["model test/tiny"]
+    assert check.state == "wrong"
+    assert "model.safetensors is no safetensors file" in str(check.advice)
 
 
 def test_the_default_budget_is_the_learners() -> None:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from spindle.backends.contract import BaseModel
 from spindle.backends.flags import flag_of
-from spindle.backends.models.directory import read_config
+from spindle.backends.models.directory import ModelError, read_config
 
 _BYTES = {"float32": 4, "bfloat16": 2}
 _FP32 = 4
@@ -92,12 +92,18 @@ class _Tensor(NamedTuple):
 def _tensors(model: Path) -> Iterator[_Tensor]:
     """What the safetensors files of a model hold, vision towers left out: their headers, 8 bytes of length and JSON."""
     for path in sorted(model.glob("*.safetensors")):
-        with path.open("rb") as file:
-            (length,) = struct.unpack("<Q", file.read(8))
-            header = json.loads(file.read(length))
-        for name, tensor in header.items():
+        for name, tensor in _header(path).items():
             if name != "__metadata__" and "visual" not in name and "vision" not in name:
                 yield _Tensor(name, tuple(tensor["shape"]))
+
+
+def _header(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            (length,) = struct.unpack("<Q", file.read(8))
+            return dict(json.loads(file.read(min(length, path.stat().st_size))))
+    except (ValueError, struct.error) as error:
+        raise ModelError(f"{path} is no safetensors file ({error}); copy the model again.") from None
 
 
 def _flag(tensor: _Tensor) -> str | None:
