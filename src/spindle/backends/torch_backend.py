@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from spindle.backends import checkpoints, learner, losses, optimizers
+from spindle.backends import checkpoints, graphs, learner, losses, optimizers
 from spindle.backends.base import Base
 from spindle.backends.bases import Bases
 from spindle.backends.contract import (
@@ -86,7 +86,7 @@ class TorchBackend:
         optimizers.settled(optimizer, self._families)
 
     def check_custom_loss(self, loss: CustomLoss) -> None:
-        raise UserError("This server takes no uploaded losses; use forward_backward_custom with a plain function.")
+        graphs.parse(loss)
 
     def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
         self.check_model(base_model, lora, optimizer)
@@ -105,7 +105,7 @@ class TorchBackend:
         for index, request in enumerate(requests):
             try:
                 model = self._model(request.model_id)
-                chosen = losses.choose(request.loss_fn, request.config, self._losses)
+                chosen = self._chosen_loss(request)
             except UserError as error:
                 answers[index] = error
             else:
@@ -122,6 +122,11 @@ class TorchBackend:
                 self._models[requests[index].model_id].add(outcome.gradient)
                 answers[index] = outcome.result
         return [answers[index] for index in range(len(requests))]
+
+    def _chosen_loss(self, request: ForwardBackward) -> losses.Chosen:
+        if request.custom is not None:
+            return losses.Chosen(graphs.as_loss(request.custom), {})
+        return losses.choose(request.loss_fn, request.config, self._losses)
 
     def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:
         model = self._model(model_id)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from spindle.backends.contract import Datum
+from spindle.backends.contract import Datum, UserError
 from spindle.backends.losses.checks import TARGETS
 from spindle.backends.losses.kinds import Config, DatumLoss, tensors
 
@@ -41,7 +41,7 @@ def slopes(loss: DatumLoss, data: Sequence[Datum], logprobs: Tensor, config: Con
         total += float(value.detach())
         metrics.append(measured)
         if with_gradient:
-            found.append(_slope(value, leaf).reshape(rows.shape))
+            found.append(_slope(loss, value, leaf).reshape(rows.shape))
         start = stop
     return Slopes(total, torch.cat(found) if with_gradient else None, metrics)
 
@@ -51,9 +51,12 @@ def _ranked(datum: Datum, ranks: Mapping[str, int], like: Tensor) -> dict[str, T
     return {name: torch.as_tensor(datum.loss_inputs[name]).to(like.device) for name in ranks}
 
 
-def _slope(value: Tensor, leaf: Tensor) -> Tensor:
+def _slope(loss: DatumLoss, value: Tensor, leaf: Tensor) -> Tensor:
     """The derivative, zero where the loss does not depend on the logprobs."""
     if not value.requires_grad:
         return torch.zeros_like(leaf)
-    (slope,) = torch.autograd.grad(value, leaf, allow_unused=True, materialize_grads=True)
+    try:
+        (slope,) = torch.autograd.grad(value, leaf, allow_unused=True, materialize_grads=True)
+    except RuntimeError as error:
+        raise UserError(f"the loss {loss.name!r} has no derivative here ({error}); compute it otherwise.") from None
     return slope
