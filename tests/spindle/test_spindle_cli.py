@@ -1,14 +1,19 @@
 """The command line, as a person meets it: what goes wrong is one line, without a traceback."""
 
 import os
+import re
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
+from spindle.cli.app import app
 from spindle.config import data_directory
 from spindle.control.lock import exclusive
 
@@ -106,3 +111,18 @@ def test_the_data_folder_is_the_one_given_then_the_environment_then_the_platform
         Path("/share/spindle"),
         Path.home() / "Library" / "Application Support" / "spindle",
     )
+
+
+def test_the_page_about_the_command_names_every_command_and_option_and_no_other() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "spindle-cli.md").read_text()
+    commands, options = zip(*walk(typer.main.get_command(app), "spindle"), strict=True)
+    for command in commands:
+        assert f"`{command}" in page
+    assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", page)) == set().union(*options) | {"--help"}
+
+
+def walk(command: Any, name: str) -> Iterator[tuple[str, set[str]]]:
+    """Each command below one with its options."""
+    yield name, {option for parameter in command.params for option in parameter.opts if option.startswith("--")}
+    for below, child in getattr(command, "commands", {}).items():
+        yield from walk(child, f"{name} {below}")
