@@ -74,7 +74,11 @@ class PackedDecoder:
     def step(self) -> Tensor:
         positions, mask = self._cache.open_step(_longest(self.rows))
         states = self._base.hidden(
-            _last_tokens(self.rows, self._base), spans(row.prompt.adapter for row in self.rows), cache=self._cache, positions=positions, mask=mask
+            _last_tokens(self.rows, self._base),
+            spans(row.prompt.adapter for row in self.rows),
+            cache=self._cache,
+            positions=positions,
+            mask=mask,
         )
         self._cache.close_step()
         return states[:, 0]
@@ -156,7 +160,10 @@ class GroupedDecoder:
 
     def step(self) -> Tensor:
         states = [
-            group.cache.step(_last_tokens(group.rows, self._base), spans(row.prompt.adapter for row in group.rows))[:, 0] for group in self._groups
+            group.cache.step(_last_tokens(group.rows, self._base), spans(row.prompt.adapter for row in group.rows))[
+                :, 0
+            ]
+            for group in self._groups
         ]
         return torch.cat(states)
 

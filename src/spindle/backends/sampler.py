@@ -107,7 +107,9 @@ class Sampler:
         for job in jobs:
             self._prompts.keep(job.prompt)
             job.scores = score(self._base, job.prompt, job.request)
-        first = {adapter: order for order, adapter in enumerate(dict.fromkeys(row.prompt.adapter for _, row in admitted))}
+        first = {
+            adapter: order for order, adapter in enumerate(dict.fromkeys(row.prompt.adapter for _, row in admitted))
+        }
         rows = sorted((row for _, row in admitted), key=lambda row: first[row.prompt.adapter])
         for block in self._blocks(rows):
             places = {prompt: place for place, prompt in enumerate(dict.fromkeys(row.prompt for row in block))}

@@ -1,5 +1,8 @@
 """One compute thread that owns the backend, and takes turns between training and sampling.
 
+Sampling goes on step by step for as long as nobody else waits. While training waits, it gets a slice as long as the
+training turn before it, so that both advance alike whatever their commands cost.
+
 Callers hand in a command and get a `concurrent.futures.Future` at once. A future ends with the command's result, with
 the backend's `UserError`, or with whatever else went wrong; nothing that goes wrong stops the thread.
 """
@@ -15,8 +18,9 @@ from typing import Any
 
 from spindle.backends.contract import Backend, ForwardBackward, SampleRequest, SampleResult, UserError
 from spindle.engine.commands import Command, Ticket, Work
-from spindle.engine.linger import PendingSample, SampleQueue
+from spindle.engine.linger import SampleQueue
 from spindle.engine.ordering import OrderedQueue
+from spindle.engine.sampling import SamplingLane, deliver, fail
 from spindle.engine.timing import Timing
 
 logger = logging.getLogger(__name__)
@@ -38,8 +42,11 @@ class Engine:
         self._wake = threading.Condition()
         self._queues: dict[str, OrderedQueue[Ticket]] = {}
         self._samples = SampleQueue(self._timing)
+        self._lane = SamplingLane(backend)
         self._chores: deque[Turn] = deque()
         self._sampled_last = False
+        self._sampling_share = self._timing.sample_slice
+        """Seconds of sampling that training waits for at most."""
         self._stopping = False
         self._disk = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spindle-persist")
         self._thread = threading.Thread(target=self._run, name="spindle-compute", daemon=True)
@@ -74,7 +81,8 @@ class Engine:
         return ticket.future
 
     def sample(self, request: SampleRequest) -> Future[SampleResult]:
-        """Queue a sampling request; it shares a batch with others that arrive about now."""
+        """Queue a sampling request; it joins the running batch at the next step, or starts one with others that arrive
+        about now. The future can be cancelled until it is done."""
         with self._wake:
             if self._stopping:
                 return _failed(UserError(STOPPED))
@@ -138,11 +146,13 @@ class Engine:
         """Let the running command end and fail the rest. False when it runs on after `grace` seconds."""
         with self._wake:
             self._stopping = True
+            samples = [pending.future for pending in self._samples.take()]
             self._wake.notify()
+        _fail_all([*samples, *self._lane.futures()], UserError(STOPPED))
         self._thread.join(grace)
         self._disk.shutdown(wait=True)
         dropped = [ticket.future for queue in self._queues.values() for ticket in queue.skip()]
-        dropped += [pending.future for pending in self._samples.drain()]
+        dropped += self._lane.futures()  # of requests that were on their way into a batch
         _fail_all(dropped, UserError(STOPPED))
         return not self.running
 
@@ -161,22 +171,17 @@ class Engine:
         with self._wake:
             while not self._stopping:
                 due = self._samples.due_in(self._clock())
-                may_sample = due == 0.0
+                may_sample = self._lane.active or due == 0.0
                 if self._chores:
                     return self._chores.popleft()
                 if may_sample and not self._sampled_last:
-                    return self._sampling_turn()
+                    return self._sample
                 if (turn := self._training_turn()) is not None:
                     return turn
                 if may_sample:
-                    return self._sampling_turn()
+                    return self._sample
                 self._wake.wait(timeout=due)
             return None
-
-    def _sampling_turn(self) -> Turn:
-        self._sampled_last = True
-        batch = self._samples.take()
-        return lambda: self._sample(batch)
 
     def _training_turn(self) -> Turn | None:
         """The gradient requests of every model that is ready for one, together; else one model's other work."""
@@ -190,7 +195,12 @@ class Engine:
         else:
             chosen = [first]
         taken = {model_id: self._take(model_id) for model_id in chosen}
-        return lambda: self._train(taken)
+        return lambda: self._timed(lambda: self._train(taken))
+
+    def _timed(self, train: Turn) -> None:
+        begun = self._clock()
+        train()
+        self._sampling_share = max(self._timing.sample_slice, self._clock() - begun)
 
     def _take(self, model_id: str) -> Ticket:
         """Start a model's next command, and put the model last in line for the following turns."""
@@ -217,7 +227,7 @@ class Engine:
         try:
             written = work.run(self._backend)
         except Exception as error:
-            _fail(future, error)
+            fail(future, error)
             self._finish(model_id)
             return
 
@@ -233,11 +243,27 @@ class Engine:
                 queue.finish(self._clock())
             self._wake.notify()
 
-    def _sample(self, batch: Sequence[PendingSample]) -> None:
-        wanted = [pending for pending in batch if pending.future.set_running_or_notify_cancel()]
-        if wanted:
-            requests = [pending.request for pending in wanted]
-            self._settle([pending.future for pending in wanted], lambda: self._backend.sample(requests))
+    def _sample(self) -> None:
+        """Step the running samples until they are done, or until sampling has had its share and others wait."""
+        self._sampled_last = True
+        begun = self._clock()
+        while True:
+            with self._wake:
+                arrived = [] if self._stopping else self._samples.take()
+            for pending in arrived:
+                if not pending.future.cancelled():
+                    self._lane.add(pending)
+            self._lane.step()
+            if not self._lane.active or self._yields(self._clock() - begun):
+                return
+
+    def _yields(self, sampled: float) -> bool:
+        """Whether sampling ends its turn after `sampled` seconds."""
+        with self._wake:
+            if self._stopping or self._chores:
+                return True
+            waiting = any(queue.ready is not None for queue in self._queues.values())
+            return waiting and sampled >= self._sampling_share
 
     def _settle(self, futures: Sequence[Future[Any]], compute: Callable[[], Sequence[Any]]) -> None:
         """Give each future its value of `compute()`; a `UserError` among them, or a failure of all, is an exception."""
@@ -247,10 +273,7 @@ class Engine:
             _fail_all(futures, error)
             return
         for future, value in settled:
-            if isinstance(value, UserError):
-                _fail(future, value)
-            else:
-                future.set_result(value)
+            deliver(future, value)
 
 
 def _logged(chore: Turn) -> Turn:
@@ -271,13 +294,6 @@ def _failed(error: Exception) -> Future[Any]:
     return future
 
 
-def _fail(future: Future[Any], error: Exception) -> None:
-    if not isinstance(error, UserError):
-        logger.error("A command failed", exc_info=error)
-    if not future.done():
-        future.set_exception(error)
-
-
 def _fail_all(futures: Iterable[Future[Any]], error: Exception) -> None:
     for future in futures:
-        _fail(future, error)
+        fail(future, error)

@@ -1,4 +1,4 @@
-"""Sampling requests gather for a moment, so that those of one training step share a batch."""
+"""Sampling requests gather for a moment, so that those of one training step start together."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ class PendingSample:
 
 @dataclass
 class SampleQueue:
-    """Waiting sampling requests, oldest first."""
+    """Sampling requests that have not joined a batch, oldest first."""
 
     timing: Timing
     _waiting: list[PendingSample] = field(default_factory=list)
@@ -27,7 +27,7 @@ class SampleQueue:
         return pending.future
 
     def due_in(self, now: float) -> float | None:
-        """Seconds until a batch should start; 0 when it should start now, None when nothing waits."""
+        """Seconds until an idle batch should start; 0 when it should start now, None when nothing waits."""
         if not self._waiting:
             return None
         if sum(pending.request.num_samples for pending in self._waiting) >= self.timing.sample_sequences:
@@ -37,20 +37,6 @@ class SampleQueue:
         return max(0.0, min(quiet, linger) - now)
 
     def take(self) -> list[PendingSample]:
-        """The oldest request and whatever may share its batch: the same base model, within the size limit."""
-        base = self._waiting[0].request.base_model
-        batch: list[PendingSample] = []
-        room = self.timing.sample_sequences
-        for pending in self._waiting:
-            if pending.request.base_model != base or (batch and pending.request.num_samples > room):
-                continue
-            batch.append(pending)
-            room -= pending.request.num_samples
-        taken = {id(pending) for pending in batch}
-        self._waiting = [pending for pending in self._waiting if id(pending) not in taken]
-        return batch
-
-    def drain(self) -> list[PendingSample]:
-        """Everything that waits, for shutdown."""
+        """Everything that waits; how many samples run at once is the backend's business."""
         waiting, self._waiting = self._waiting, []
         return waiting

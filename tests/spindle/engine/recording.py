@@ -1,7 +1,7 @@
 """A backend that computes nothing and writes down what it was asked, for tests of order and batching."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,11 +16,14 @@ from spindle.backends.contract import (
     OptimizerConfig,
     OptimizerStep,
     PluginInfo,
+    SampleBatch,
     SampledSequence,
     SampleRequest,
     SampleResult,
     UserError,
 )
+
+BROKEN = 13
 
 
 class RecordingBackend:
@@ -32,16 +35,22 @@ class RecordingBackend:
         self.hold.set()
         self.entered = threading.Event()
         self.threads: set[int] = set()
+        self._take: Callable[[str], object] = lambda _: None
         self.custom: list[CustomLoss] = []
         """The uploaded losses of gradient requests."""
         self.loss: float | None = None
         """What gradient requests report; None for how many data they have."""
 
-    def _note(self, call: str) -> None:
+    def note(self, call: str) -> None:
         self.threads.add(threading.get_ident())
         self.entered.set()
         assert self.hold.wait(20)
         self.calls.append(call)
+        self._take(call)
+
+    def each_takes(self, happening: Callable[[str], object]) -> None:
+        """What happens in the course of each call from now on."""
+        self._take = happening
 
     def base_models(self) -> list[BaseModel]:
         return [BaseModel("base", Path("/nowhere"), "LlamaForCausalLM", 128, 100)]
@@ -58,7 +67,7 @@ class RecordingBackend:
         return []
 
     def create_model(self, model_id: str, base_model: str, lora: LoraShape, optimizer: OptimizerConfig) -> None:
-        self._note(f"create {model_id}")
+        self.note(f"create {model_id}")
         if base_model != "base":
             raise UserError(f"no base model {base_model}")
 
@@ -66,7 +75,7 @@ class RecordingBackend:
         return ModelInfo(model_id, "base", "LlamaForCausalLM", LoraShape(seed=1), OptimizerConfig(), step=0)
 
     def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
-        self._note("gradient " + " ".join(f"{request.model_id}/{request.loss_fn}" for request in requests))
+        self.note("gradient " + " ".join(f"{request.model_id}/{request.loss_fn}" for request in requests))
         self.custom += [request.custom for request in requests if request.custom is not None]
         if any(request.loss_fn == "broken" for request in requests):
             raise RuntimeError("out of memory")
@@ -80,33 +89,70 @@ class RecordingBackend:
         ]
 
     def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:
-        self._note(f"step {model_id}")
+        self.note(f"step {model_id}")
         return {name: float(value) for name, value in step.values.items()}
 
     def save_adapter(self, model_id: str, directory: Path) -> None:
-        self._note(f"save_adapter {model_id}")
+        self.note(f"save_adapter {model_id}")
         (directory / "adapter").write_text(model_id)
 
     def save_state(self, model_id: str, directory: Path) -> None:
-        self._note(f"save_state {model_id}")
+        self.note(f"save_state {model_id}")
         (directory / "state").write_text(model_id)
 
     def load_state(self, model_id: str, directory: Path, *, with_optimizer: bool) -> None:
         (saved,) = directory.iterdir()
-        self._note(f"load {model_id} {saved.read_text()} {with_optimizer}")
+        self.note(f"load {model_id} {saved.read_text()} {with_optimizer}")
 
     def create_model_from_state(
         self, model_id: str, directory: Path, optimizer: OptimizerConfig | None, *, with_optimizer: bool
     ) -> None:
-        self._note(f"restore {model_id} {(directory / 'state').read_text()} {with_optimizer}")
+        self.note(f"restore {model_id} {(directory / 'state').read_text()} {with_optimizer}")
 
     def sample(self, requests: Sequence[SampleRequest]) -> list[SampleResult | UserError]:
-        self._note(f"sample {' '.join(request.base_model for request in requests)}")
-        sequence = SampledSequence(np.zeros(1, np.int32), np.zeros(1, np.float32), "stop")
-        return [SampleResult([sequence] * request.num_samples, None) for request in requests]
+        raise NotImplementedError("the engine drives batches")
+
+    def sampling(self, base_model: str) -> SampleBatch:
+        if base_model == "none":
+            raise UserError("no such base model")
+        return RecordingBatch(self)
 
     def unload_model(self, model_id: str) -> None:
-        self._note(f"unload {model_id}")
+        self.note(f"unload {model_id}")
+
+
+class RecordingBatch:
+    """Each sample ends after `max_tokens` steps; one of the seed `BROKEN` breaks the step it joins."""
+
+    def __init__(self, backend: RecordingBackend) -> None:
+        self._backend = backend
+        self._running: dict[int, SampleRequest] = {}
+        self._steps: dict[int, int] = {}
+
+    @property
+    def sequences(self) -> int:
+        return sum(request.num_samples for request in self._running.values())
+
+    def add(self, key: int, request: SampleRequest) -> None:
+        self._running[key] = request
+        self._steps[key] = 0
+
+    def cancel(self, key: int) -> None:
+        self._running.pop(key, None)
+
+    def step(self) -> list[tuple[int, SampleResult | UserError]]:
+        self._backend.note(f"sample {' '.join(request.base_model for request in self._running.values())}")
+        if any(request.params.seed == BROKEN for request in self._running.values()):
+            self._running.clear()
+            raise RuntimeError("out of memory")
+        ended: list[tuple[int, SampleResult | UserError]] = []
+        for key, request in list(self._running.items()):
+            self._steps[key] += 1
+            if self._steps[key] == (request.params.max_tokens or 1):
+                del self._running[key]
+                sequence = SampledSequence(np.zeros(1, np.int32), np.zeros(1, np.float32), "stop")
+                ended.append((key, SampleResult([sequence] * request.num_samples, None, None)))
+        return ended
 
 
 def gradient(model_id: str, loss_fn: str = "cross_entropy") -> ForwardBackward:

@@ -10,7 +10,7 @@ import pytest
 
 from spindle.backends.contract import Backend, LoraShape, OptimizerConfig, SampleRequest, SamplingParams, UserError
 from spindle.engine import Engine, Timing, Work, refusal
-from tests.spindle.engine.recording import RecordingBackend, gradient
+from tests.spindle.engine.recording import BROKEN, RecordingBackend, gradient
 
 TIMING = Timing(sample_quiet=0.05, sample_linger=0.5, sample_sequences=64, gap=60.0)
 
@@ -27,6 +27,14 @@ class Bench:
         for model_id in model_ids:
             self.engine.open(model_id, creation(model_id)).result(5)
         self.backend.calls.clear()
+
+    def calls_take(self, **seconds: float) -> None:
+        """Let the clock say that calls take so long, by their first word."""
+
+        def take(call: str) -> None:
+            self.skew += seconds[call.split()[0]]
+
+        self.backend.each_takes(take)
 
     def blocked(self, model_id: str = "blocker") -> None:
         """Occupy the compute thread until `backend.hold` is set."""
@@ -58,8 +66,8 @@ def step(model_id: str) -> Work:
     return Work(run)
 
 
-def prompt(base: str = "base", num_samples: int = 1) -> SampleRequest:
-    return SampleRequest(base, None, np.zeros(3, np.int64), num_samples, SamplingParams())
+def prompt(base: str = "base", num_samples: int = 1, steps: int = 1, seed: int | None = None) -> SampleRequest:
+    return SampleRequest(base, None, np.zeros(3, np.int64), num_samples, SamplingParams(steps, seed=seed))
 
 
 def settle(*futures: "Future[Any]") -> None:
@@ -159,12 +167,12 @@ def test_sampling_requests_of_one_step_share_a_batch(bench: Bench) -> None:
     assert len(futures[0].result().sequences) == 2
 
 
-def test_a_batch_holds_one_base_model_and_a_limited_number_of_sequences(bench: Bench) -> None:
+def test_base_models_have_batches_of_their_own_and_take_turns(bench: Bench) -> None:
     bench.blocked()
-    futures = [bench.engine.sample(prompt(base, 30)) for base in ("one", "two", "one", "one", "two")]
+    futures = [bench.engine.sample(prompt(base, 30, 2)) for base in ("one", "two", "one")]
     bench.backend.hold.set()
     settle(*futures)
-    assert bench.backend.calls[1:] == ["sample one one", "sample two two", "sample one"]
+    assert bench.backend.calls[1:] == ["sample one one", "sample two"] * 2
 
 
 def test_a_request_above_the_batch_limit_still_runs(bench: Bench) -> None:
@@ -172,14 +180,78 @@ def test_a_request_above_the_batch_limit_still_runs(bench: Bench) -> None:
 
 
 def test_training_and_sampling_alternate(bench: Bench) -> None:
+    """A slice of sampling is over after one step here: the clock says that each took a second."""
     bench.open("m")
     bench.blocked()
     futures: list[Future[Any]] = [bench.engine.submit("m", number, step("m")) for number in (1, 2, 3)]
-    futures += [bench.engine.sample(prompt(num_samples=64)) for _ in range(3)]
+    futures.append(bench.engine.sample(prompt(num_samples=64, steps=3)))
+    bench.calls_take(step=0.0, sample=1.0)
     bench.backend.hold.set()
     settle(*futures)
     kinds = [call.split()[0] for call in bench.backend.calls[1:]]
     assert kinds == ["sample", "step"] * 3
+
+
+def test_sampling_gets_as_long_a_turn_as_training_took(bench: Bench) -> None:
+    bench.open("m")
+    bench.blocked()
+    bench.calls_take(step=2.0, sample=0.6)
+    futures: list[Future[Any]] = [bench.engine.submit("m", number, step("m")) for number in (1, 2)]
+    futures.append(bench.engine.sample(prompt(num_samples=64, steps=8)))
+    bench.backend.hold.set()
+    settle(*futures)
+    kinds = [call.split()[0] for call in bench.backend.calls[1:]]
+    assert kinds == [*["sample"] * 4, "step", *["sample"] * 4, "step"]
+
+
+def test_a_request_joins_the_batch_that_runs(bench: Bench) -> None:
+    joined: list[Future[Any]] = []
+
+    def arrive(call: str) -> None:
+        if call == "sample base" and not joined:
+            joined.append(bench.engine.sample(prompt()))
+
+    bench.backend.each_takes(arrive)
+    long = bench.engine.sample(prompt(steps=3))
+    settle(long)
+    settle(*joined)
+    assert bench.backend.calls == ["sample base", "sample base base", "sample base"]
+
+
+def test_a_running_sample_can_be_cancelled_and_the_others_go_on(bench: Bench) -> None:
+    futures: list[Future[Any]] = []
+    bench.backend.each_takes(lambda call: call.startswith("sample") and futures[0].cancel())
+    bench.blocked()
+    futures += [bench.engine.sample(prompt(steps=3)) for _ in range(2)]
+    bench.backend.hold.set()
+    settle(futures[1])
+    assert futures[0].cancelled()
+    assert bench.backend.calls[1:] == ["sample base base", "sample base", "sample base"]
+
+
+def test_a_step_that_breaks_fails_its_batch_and_the_engine_goes_on(bench: Bench) -> None:
+    bench.blocked()
+    broken = [bench.engine.sample(prompt(steps=3, seed=seed)) for seed in (1, BROKEN)]
+    other = bench.engine.sample(prompt("other"))
+    bench.backend.hold.set()
+    for future in broken:
+        with pytest.raises(RuntimeError, match="out of memory"):
+            future.result(5)
+    settle(other, bench.engine.sample(prompt()))
+
+
+def test_a_base_model_that_is_not_served_fails_its_request(bench: Bench) -> None:
+    with pytest.raises(UserError, match="no such base model"):
+        bench.engine.sample(prompt("none")).result(5)
+    bench.engine.sample(prompt()).result(5)
+
+
+def test_stopping_fails_the_samples_that_run(bench: Bench) -> None:
+    running = bench.engine.sample(prompt(steps=1_000_000))
+    until(lambda: len(bench.backend.calls) > 1)
+    assert bench.engine.stop(5)
+    with pytest.raises(UserError, match="shutting down"):
+        running.result(0)
 
 
 def test_training_does_not_wait_for_a_lingering_batch(bench: Bench) -> None:
