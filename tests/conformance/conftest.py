@@ -63,3 +63,11 @@ def http(server: SpindleServer) -> Iterator[httpx.Client]:
 @pytest.fixture
 def training(service: tinker.ServiceClient) -> tinker.TrainingClient:
     return service.create_lora_training_client(base_model=MODEL, rank=4, seed=1).result(30)
+
+
+@pytest.fixture
+def mortal(model_directory: Path, tmp_path: Path) -> Iterator[SpindleServer]:
+    """A server of one's own, to be killed."""
+    server = SpindleServer(model_directory, tmp_path / "data").start()
+    yield server
+    server.stop()

@@ -211,7 +211,7 @@ def differing(one: Path, other: Path) -> list[str]:
 def build_weights(folder: Path, model: Path) -> Any:
     """Downloaded, encrypted on the way, then merged into the model and converted for PEFT: all the same likelihoods.
 
-    Without an adapter of the head: the tiny model's head is tied, and the cookbook merges it into the embedding as well.
+    Without an adapter of the head: the tiny model's head is tied, and the cookbook merges it into the embedding too.
     """
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
@@ -222,9 +222,7 @@ def build_weights(folder: Path, model: Path) -> Any:
         return [float(scores[place, token]) for place, token in enumerate(TEXT[1:])]
 
     with tinker.ServiceClient() as service:
-        training = service.create_lora_training_client(
-            base_model=MODEL, rank=4, seed=1, train_unembed=False
-        ).result()
+        training = service.create_lora_training_client(base_model=MODEL, rank=4, seed=1, train_unembed=False).result()
         for _ in range(3):
             training.forward_backward([datum()], "cross_entropy").result()
             training.optim_step(tinker.AdamParams(learning_rate=1e-2)).result()

@@ -187,7 +187,9 @@ def main() -> None:
     service: Any = tinker.ServiceClient()
     if arguments.json:
         holder = service.holder
-        holder._client_config = holder._client_config.model_copy(update={"proto_write_fwdbwd": False, "fwd_via_fwdbwd": False})
+        holder._client_config = holder._client_config.model_copy(
+            update={"proto_write_fwdbwd": False, "fwd_via_fwdbwd": False}
+        )
     results: dict[str, Any] = {"sdk": tinker.__version__}
     if arguments.path:
         training = service.create_training_client_from_state_with_optimizer(arguments.path)

@@ -3,7 +3,6 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -98,14 +97,6 @@ def test_the_wrong_kind_and_a_missing_state_are_refused(service: tinker.ServiceC
         service.create_training_client_from_state_with_optimizer(snapshot).result(60)
     with pytest.raises(tinker.RequestFailedError, match="There is no checkpoint"):
         service.create_training_client_from_state(f"tinker://{training.model_id}/weights/none").result(60)
-
-
-@pytest.fixture
-def mortal(model_directory: Path, tmp_path: Path) -> Iterator[SpindleServer]:
-    """A server of one's own, to be killed."""
-    server = SpindleServer(model_directory, tmp_path / "data").start()
-    yield server
-    server.stop()
 
 
 def test_kill_9_keeps_checkpoints_and_old_promises_fail_at_once(mortal: SpindleServer) -> None:
