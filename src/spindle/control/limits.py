@@ -1,6 +1,7 @@
 """How much a server takes on, and what it says when it is full."""
 
 import threading
+from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -39,25 +40,34 @@ class Gauge:
     """The limit's name in the configuration."""
     unit: str
     most: int
-    _held: int = 0
+    _held: Counter[str] = field(default_factory=Counter)
+    """By holder."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def admit(self, amount: int) -> None:
         """Raises `BusyError` when that much more is too much. A request that is alone is never too large."""
-        if self._held and self._held + amount > self.most:
+        with self._lock:
+            held = self._held.total()
+        if held and held + amount > self.most:
             raise BusyError(
-                f"The server's limit {self.limit} is reached: {self._held} {self.unit} wait or run already, "
+                f"The server's limit {self.limit} is reached: {held} {self.unit} wait or run already, "
                 f"{amount} more would exceed {self.most}; the client tries again by itself.",
                 self.limit,
                 SOON,
             )
 
-    def hold(self, amount: int, until: "Future[Any]") -> None:
+    def hold(self, amount: int, until: "Future[Any]", holder: str) -> None:
         """Count that much until a future is done, whichever thread ends it."""
         with self._lock:
-            self._held += amount
-        until.add_done_callback(lambda _: self._release(amount))
+            self._held[holder] += amount
+        until.add_done_callback(lambda _: self._release(amount, holder))
 
-    def _release(self, amount: int) -> None:
+    def held_by(self, holder: str) -> int:
         with self._lock:
-            self._held -= amount
+            return self._held.get(holder, 0)
+
+    def _release(self, amount: int, holder: str) -> None:
+        with self._lock:
+            self._held[holder] -= amount
+            if not self._held[holder]:
+                del self._held[holder]

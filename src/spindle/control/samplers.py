@@ -178,8 +178,8 @@ class Samplers:
             sampler.last_used = self.clock()
             give_back = self._borrow(sampler)
             future = self.engine.sample(prompt.request(sampler.base_model, sampler.adapter))
-            self.sequences.hold(prompt.num_samples, future)
-            self.tokens.hold(len(prompt.tokens), future)
+            self.sequences.hold(prompt.num_samples, future, sampler_id)
+            self.tokens.hold(len(prompt.tokens), future, sampler_id)
             future.add_done_callback(lambda _: give_back())
             return future
 

@@ -129,6 +129,12 @@ class Sessions:
             raise NotFoundError(f"This server has had no session {session_id} since it started.")
         return session
 
+    def check_owner(self, session_id: str, owner: str) -> None:
+        """`NotFoundError` for somebody else's session; one that is not known is nobody's."""
+        session = self._live.get(session_id) or self._ended.get(session_id)
+        if session is not None and session.owner != owner:
+            raise NotFoundError(f"There is no session {session_id} of this key on this server.")
+
     def all(self) -> list[Session]:
         """Every session of this process, newest first."""
         return sorted(

@@ -314,17 +314,38 @@ class Training:
             if sequence_id < 1:
                 raise UserError(f"seq_id is {sequence_id}; the requests of a training run count from 1.")
             self.library.requested(model_id)
-            if sequence_id != self.engine.next_id(model_id):  # the next one is taken in: those behind it wait for it
-                self.tokens.admit(tokens)
             try:
-                command = build()
+                self._admit(model_id, sequence_id, tokens)
+                command, held = build(), tokens
             except UserError as error:
-                command = refusal(error)
+                command, held = refusal(error), 0
             future = self.engine.submit(model_id, sequence_id, command)
-            self.tokens.hold(tokens, future)
+            self.tokens.hold(held, future, model_id)
             return future
 
         return self.promises.make(f"{model_id}:{sequence_id}", session_of(model_id), start)
+
+    def _admit(self, model_id: str, sequence_id: int, tokens: int) -> None:
+        """Raises `BusyError` when the queues are full for now.
+
+        Never for the command whose turn is next: those behind it wait for it. A client sends the first of many parts
+        last, when the others were taken in; where those alone are too many, waiting would not help: a `UserError`.
+        """
+        following = self.engine.next_id(model_id)
+        if following is None or sequence_id == following:
+            return
+        held = self.tokens.held_by(model_id)
+        if held + tokens > self.tokens.most and self._awaits_request(model_id, following):
+            raise UserError(
+                f"The server's limit queued_tokens is {self.tokens.most}, and {held} tokens of this training run wait "
+                f"for its request {following} already; send less than {self.tokens.most} tokens at a time."
+            )
+        self.tokens.admit(tokens)
+
+    def _awaits_request(self, model_id: str, following: int) -> bool:
+        """Whether a model can do nothing until a request comes that is not here yet."""
+        latest = self.promises.get(f"{model_id}:{following - 1}")
+        return self.promises.get(f"{model_id}:{following}") is None and (latest is None or latest.future.done())
 
     def _owner(self, model_id: str) -> str:
         return self.sessions.get(session_of(model_id)).owner

@@ -6,13 +6,19 @@ from typing import Any, TypeVar
 
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
 
 from spindle.backends.contract import UserError
 from spindle.control import Service
+from spindle.control.lost import session_of
 from spindle.wire.requests import sentence
 
 Shape = TypeVar("Shape", bound=BaseModel)
 
+IDS = ("session_id", "model_id", "sampling_session_id", "request_id")
+"""Fields of a body that name a session, or something in one."""
+SMALL = 65_536
+"""Bytes of JSON that are read so soon that no other request notices."""
 DRAINED = 4
 """A body of up to this many times the limit is read to its end: a client that is cut off would send it again."""
 
@@ -39,6 +45,11 @@ def owner_of(request: Request) -> str:
     return owner
 
 
+def check_own(request: Request, identifier: str) -> None:
+    """`NotFoundError` for the id of a session that another key opened, or of anything in one."""
+    service_of(request).sessions.check_owner(session_of(identifier), owner_of(request))
+
+
 async def read_body(request: Request) -> tuple[bytes, bool]:
     """The raw body, and whether that is all of it: beyond the limit the rest is dropped."""
     limit, length = service_of(request).limits.body_bytes, 0
@@ -58,10 +69,18 @@ def too_long(request: Request) -> str:
 
 
 async def read_object(request: Request) -> dict[str, Any]:
-    """The body as a JSON object."""
+    """The body as a JSON object, whose ids are the sender's own."""
     body, whole = await read_body(request)
     if not whole:
         raise Rejected(413, too_long(request))
+    value = await run_in_threadpool(_object, body) if len(body) > SMALL else _object(body)
+    for name in IDS:
+        if isinstance(identifier := value.get(name), str):
+            check_own(request, identifier)
+    return value
+
+
+def _object(body: bytes) -> dict[str, Any]:
     try:
         text = body.decode()
         value = json.loads(text)

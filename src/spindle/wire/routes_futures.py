@@ -14,7 +14,7 @@ from spindle.backends.contract import ForwardBackwardResult, SampleResult
 from spindle.control.lost import session_of
 from spindle.control.promises import Failure
 from spindle.control.results import Cells, Result
-from spindle.wire.bodies import read, service_of
+from spindle.wire.bodies import check_own, read, service_of
 from spindle.wire.codec import write_forward_backward, write_sample
 from spindle.wire.requests import PromiseAddress, RetrieveFutures
 from spindle.wire.results import promise_result
@@ -60,6 +60,7 @@ async def retrieve_futures(request: Request) -> dict[str, Any]:
     """Which samples of one client ended since the cursor, as soon as there are any, or after `POLL` seconds."""
     body = await read(request, RetrieveFutures)
     service, target = service_of(request), body.target
+    check_own(request, target.sampling_session_id)
     service.sessions.seen(session_of(target.sampling_session_id))
     timeout = POLL if body.timeout is None else min(max(body.timeout, 0.0), POLL)
     waiting = service.samplers.ended(target.sampling_session_id, target.cloned_sampler_id, body.prev_cursor, timeout)

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.concurrency import run_in_threadpool
 
 from spindle.backends.contract import ForwardBackward, UserError
-from spindle.wire.bodies import Rejected, owner_of, parse, read_body, read_object, service_of, too_long
+from spindle.wire.bodies import Rejected, check_own, owner_of, parse, read_body, read_object, service_of, too_long
 from spindle.wire.codec import (
     BodyError,
     Budget,
@@ -40,7 +40,9 @@ async def forward_backward(request: Request) -> Json:
         if address is None:
             training.unread(owner_of(request))
             raise Rejected(400 if whole else 413, str(error)) from error
+        check_own(request, address[0])
         return promised(training.refuse(*address, UserError(str(error))), address[0])
+    check_own(request, message.model_id)
     read = partial(read_forward_backward, message, _budget(request))
     return await _submit(request, message.model_id, message.seq_id, read)
 

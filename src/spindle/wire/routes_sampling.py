@@ -7,7 +7,7 @@ from starlette.concurrency import run_in_threadpool
 
 from spindle.backends.contract import UserError
 from spindle.control.samplers import Prompt
-from spindle.wire.bodies import parse, read, read_object, service_of
+from spindle.wire.bodies import check_own, parse, read, read_object, service_of
 from spindle.wire.codec import Budget
 from spindle.wire.requests import MOST_SAMPLES, CreateSamplingSession, Sample, SampleAddress, SamplerAddress
 
@@ -33,6 +33,7 @@ async def join_sampling_session(request: Request) -> Json:
 
 @router.get("/samplers/{sampler_id}")
 async def get_sampler(request: Request, sampler_id: str) -> Json:
+    check_own(request, sampler_id)
     sampler = service_of(request).samplers.get(sampler_id)
     return {"sampler_id": sampler_id, "base_model": sampler.base_model, "model_path": sampler.model_path}
 

@@ -5,7 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request, Response
 
 from spindle.control.sessions import Finish
-from spindle.wire.bodies import owner_of, read, service_of
+from spindle.wire.bodies import check_own, owner_of, read, service_of
 from spindle.wire.listing import client_version
 from spindle.wire.requests import CreateSession, FinishSession, SessionAddress
 from spindle.wire.results import CLIENT_CONFIG, DYNAMIC_CONFIG
@@ -51,6 +51,7 @@ async def session_heartbeat(request: Request) -> dict[str, Any]:
 
 @router.post("/sessions/{session_id}/finish", status_code=204)
 async def finish_session(request: Request, session_id: str) -> Response:
+    check_own(request, session_id)
     body = await read(request, FinishSession)
     service_of(request).end_session(session_id, Finish(body.reason.type, body.detail))
     return Response(status_code=204)

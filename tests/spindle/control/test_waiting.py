@@ -19,7 +19,7 @@ def test_a_gauge_counts_what_has_not_ended_however_it_ends() -> None:
     futures: list[Future[Any]] = [Future() for _ in range(3)]
     for future in futures:
         gauge.admit(3)
-        gauge.hold(3, future)
+        gauge.hold(3, future, "m")
     with pytest.raises(BusyError, match="9 tokens wait or run already, 2 more would exceed 10") as refusal:
         gauge.admit(2)
     assert refusal.value.limit == "queued_tokens"
@@ -28,13 +28,14 @@ def test_a_gauge_counts_what_has_not_ended_however_it_ends() -> None:
     futures[1].set_exception(UserError("no"))
     futures[2].cancel()
     gauge.admit(10**9)
+    assert gauge.held_by("m") == 0
 
 
 def test_threads_that_end_things_together_are_all_counted() -> None:
     gauge = Gauge("queued_sequences", "samples", 1)
     futures: list[Future[Any]] = [Future() for _ in range(400)]
     for future in futures:
-        gauge.hold(1, future)
+        gauge.hold(1, future, "m")
     threads = [
         threading.Thread(target=lambda part=part: [f.set_result(None) for f in part])
         for part in (futures[:200], futures[200:])

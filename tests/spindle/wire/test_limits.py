@@ -67,14 +67,33 @@ def test_too_many_samples_are_a_429_and_one_that_was_taken_in_never_is(tmp_path:
 def test_too_many_tokens_are_a_429_but_never_for_the_command_whose_turn_is_next(tmp_path: Path) -> None:
     with open_desk(tmp_path, Limits(queued_tokens=10)) as desk:
         model = desk.model()
-        parked = [desk.gradient(model, 2, tokens=10)]
-        assert "10 more would exceed 10" in refused(desk.gradient(model, 3, tokens=10), 429, "queued_tokens")
+        parked = desk.gradient(model, 2, tokens=10)
+        assert "1 more would exceed 10" in refused(desk.gradient(desk.model(1), 2), 429, "queued_tokens")
         refused(desk.sample(desk.sampler(), 0), 429, "queued_tokens")
-        assert desk.gradient(model, 2, tokens=10).json() == parked[0].json()
-        assert desk.step(model, 4).status_code == 200, "what has no tokens costs none"
+        assert desk.gradient(model, 2, tokens=10).json() == parked.json()
+        assert desk.step(model, 3).status_code == 200, "what has no tokens costs none"
         first = desk.gradient(model, 1, tokens=10)
-        assert desk.ended(first)["metrics"] == desk.ended(parked[0])["metrics"] == {"loss:sum": 1.0}
-        assert "loss:sum" in desk.ended(desk.gradient(model, 3, tokens=10))["metrics"]
+        assert desk.ended(first)["metrics"] == desk.ended(parked)["metrics"] == {"loss:sum": 1.0}
+        assert desk.ended(desk.gradient(model, 4, tokens=10))["metrics"]
+
+
+def test_parts_that_no_server_could_hold_until_the_first_one_comes_fail_in_their_turn(tmp_path: Path) -> None:
+    """The client sends the first part only when all others were taken in: to let them wait would hang it."""
+    with open_desk(tmp_path, Limits(queued_tokens=10)) as desk:
+        model = desk.model()
+        held = desk.gradient(model, 2, tokens=10)
+        beyond = desk.gradient(model, 3, tokens=1)
+        assert desk.ended(desk.gradient(model, 1, tokens=1))["metrics"]
+        assert desk.ended(held)["metrics"]
+        assert "send less than 10 tokens at a time" in desk.failure(beyond)
+        assert desk.ended(desk.gradient(model, 4, tokens=10))["metrics"]
+
+
+def test_a_running_model_that_runs_ahead_is_told_to_wait(tmp_path: Path) -> None:
+    with open_desk(tmp_path, Limits(queued_tokens=10)) as desk, desk.blocked():
+        model = f"{desk.session}:train:99"
+        assert desk.gradient(model, 2, tokens=10).status_code == 200, "it is next"
+        refused(desk.gradient(model, 4, tokens=1), 429, "queued_tokens")
 
 
 @pytest.mark.parametrize("route", ["optim_step", "forward_backward", "asample", "create_session"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spindle.control.sessions import SILENT
-from tests.spindle.wire.desk import KEYS, Desk, open_desk
+from tests.spindle.wire.desk import KEYS, PROTOBUF, Desk, gradient, open_desk
 
 
 def opened(desk: Desk, **fields: Any) -> str:
@@ -42,6 +42,36 @@ def test_sessions_are_listed_newest_first_a_page_at_a_time_and_to_their_owner_on
     assert desk.get("sessions?limit=1&offset=1&access_scope=accessible").json()["sessions"] == [desk.session]
     assert desk.get("sessions", KEYS["bob"]).json() == {"sessions": []}
     assert desk.get(f"sessions/{newer}", KEYS["bob"]).status_code == 404
+
+
+def test_what_is_in_a_session_belongs_to_its_owner(desk: Desk) -> None:
+    """Ids of runs may become known, as those of what was published do; that opens nothing."""
+    model, sampler, bob = desk.model(), desk.sampler(), {"X_API_Key": KEYS["bob"]}
+    promise = desk.step(model, 1).json()["request_id"]
+    command = {"model_id": model, "seq_id": 2}
+    target = {"target": {"type": "sampling_session", "sampling_session_id": sampler}}
+    for route, body in {
+        "session_heartbeat": {"session_id": desk.session},
+        f"sessions/{desk.session}/finish": {"reason": {"type": "success"}},
+        "create_model": {"session_id": desk.session, "model_seq_id": 1, "base_model": "base"},
+        "optim_step": command | {"adam_params": {}},
+        "forward": command,
+        "get_info": {"model_id": model},
+        "unload_model": {"model_id": model},
+        "create_sampling_session": {"session_id": desk.session, "sampling_session_seq_id": 1, "base_model": "base"},
+        "join_sampling_session": {"sampling_session_id": sampler},
+        "asample": {"sampling_session_id": sampler, "seq_id": 0},
+        "retrieve_future": {"request_id": promise},
+        "cancel_future": {"request_id": promise},
+        "retrieve_futures": target,
+    }.items():
+        assert desk.post(route, body, **bob).status_code == 404, route
+    assert desk.get(f"samplers/{sampler}", KEYS["bob"]).status_code == 404
+    request = gradient(model, 2).SerializeToString()
+    headers = PROTOBUF | {"X-API-Key": KEYS["bob"]}
+    for content in (request, request[:-1]):
+        assert desk.http.post("/api/v1/forward_backward", content=content, headers=headers).status_code == 404
+    assert desk.ended(desk.step(model, 2))["metrics"]
 
 
 def test_sessions_of_an_earlier_process_are_known_by_their_training_runs(desk: Desk, tmp_path: Path) -> None:
