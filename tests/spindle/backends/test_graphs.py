@@ -57,7 +57,7 @@ def _wide(logprobs: Tensor, weights: Tensor) -> tuple[Tensor, dict[str, Tensor]]
     pair = p @ p.T
     picked = logprobs[:, 0] * weights[..., -1] + logprobs[1:, 1:].sum()
     tall = torch.cat([logprobs, weights], dim=1)
-    first, rest = tall.split([1, 5], dim=1)
+    rest, first = tall[:, 1:], tall.chunk(6, dim=1)[0]
     zeros = torch.zeros(logprobs.size(0), dtype=torch.float32, device=logprobs.device)
     loss = (
         picked.sum() + pair.diagonal().sum() + F.mse_loss(first[:, 0], zeros) + torch.where(rest > 0, rest, 0.0).sum()
@@ -143,7 +143,7 @@ def _graph(*nodes: dict[str, Any], metrics: Mapping[str, Any] | None = None, los
     filled = [
         {"op": "call_function", "name": f"n{i}", "args": [], "kwargs": {}, **node} for i, node in enumerate(nodes)
     ]
-    inputs = [
+    inputs: list[dict[str, Any]] = [
         {"op": "placeholder", "name": name, "target": name, "args": [], "kwargs": {}} for name in ("logprobs", "w")
     ]
     last = {"ref": f"n{len(nodes) - 1}"} if loss is None else loss

@@ -51,7 +51,7 @@ def msign(matrix: Tensor) -> Tensor:
     The singular values of the result lie around 1, between about 0.7 and 1.2; zero stays zero.
     """
     wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
-    found = wide / wide.norm().clamp(min=_TINY)
+    found: Tensor = wide / wide.norm().clamp(min=_TINY)
     for _ in range(_STEPS):
         gram = found @ found.T
         found = _A * found + (_B * gram + _C * gram @ gram) @ found
