@@ -1,5 +1,6 @@
 """Sessions: what is kept of them, how they end, and finding them again."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,13 @@ import pytest
 
 from spindle.control.sessions import SILENT
 from tests.spindle.wire.desk import KEYS, PROTOBUF, Desk, gradient, open_desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    """A server without other tests' sessions."""
+    with open_desk(tmp_path) as desk:
+        yield desk
 
 
 def opened(desk: Desk, **fields: Any) -> str:
