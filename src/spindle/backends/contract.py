@@ -283,7 +283,7 @@ class Backend(Protocol):
 
     def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:
         """Apply the accumulated gradient and clear it. Returns what was applied: every hyperparameter of the family
-        that is a number, grad_norm (before clipping), step."""
+        that is a number, grad_norm (before clipping), optimizer_step."""
         ...
 
     def save_adapter(self, model_id: str, directory: Path) -> None:

@@ -1,4 +1,4 @@
-"""A plugin for tests and for docs/how-to/plugins.md: simple examples, not methods from any paper."""
+"""A plugin for tests and docs: simple examples, not methods from any paper."""
 
 from collections.abc import Mapping
 

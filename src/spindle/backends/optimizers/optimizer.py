@@ -20,8 +20,8 @@ class Optimizer:
     def step(self, gradient: Mapping[str, Tensor], values: Mapping[str, Value], number: int) -> dict[str, float]:
         """Apply step `number` (from 1); a parameter without a gradient has a gradient of zero.
 
-        Returns what was applied: every hyperparameter that is a number, `grad_norm` before clipping, `step`, and the
-        family's own measurements.
+        Returns what was applied: every hyperparameter that is a number, `grad_norm` before clipping,
+        `optimizer_step`, and the family's own measurements.
         """
         with torch.no_grad():
             parts = {
