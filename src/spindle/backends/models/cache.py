@@ -16,6 +16,7 @@ import re
 import shutil
 import uuid
 from pathlib import Path
+from typing import NamedTuple
 
 from spindle.backends.models.directory import InstalledModel, ModelError, inspect
 from spindle.config import data_directory
@@ -109,8 +110,7 @@ def find(name: str, cache: Path) -> InstalledModel | None:
     record = _record(name, cache)
     if record is None:
         return None
-    revision, source = record
-    return InstalledModel(name=name, path=_files(cache, name, revision), source=source)
+    return InstalledModel(name=name, path=_files(cache, name, record.revision), source=record.source)
 
 
 def serve(name: str, cache: Path) -> InstalledModel:
@@ -119,13 +119,12 @@ def serve(name: str, cache: Path) -> InstalledModel:
     Raises:
         ModelError: there is none of that name, or Spindle cannot serve it.
     """
-    model = find(name, cache)
-    if model is None:
+    model, record = find(name, cache), _record(name, cache)
+    if model is None or record is None:
         raise not_installed(name, cache)
     inspect(name, model.path)
-    link = snapshot(cache, name, _revision(model.path))
     if has_tokenizer(model.path):
-        publish(cache, name, link.name if link.is_symlink() else model.path.name)
+        publish(cache, name, record.revision)
     return model
 
 
@@ -179,14 +178,18 @@ def has_tokenizer(folder: Path) -> bool:
     return any((folder / file).is_file() for file in TOKENIZERS)
 
 
-def _record(name: str, cache: Path) -> tuple[str, str] | None:
-    """Revision and source."""
+class _Record(NamedTuple):
+    revision: str
+    source: str
+
+
+def _record(name: str, cache: Path) -> _Record | None:
     file = repository(cache, name) / _RECORD
     if not file.is_file():
         return None
     try:
         record = json.loads(file.read_text(encoding="utf-8"))
-        return str(record["revision"]), str(record["source"])
+        return _Record(str(record["revision"]), str(record["source"]))
     except (ValueError, KeyError, TypeError):
         raise ModelError(f"{file} is damaged; delete it, and pull or add {name} again.") from None
 
