@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from spindle.backends.contract import PluginError, PluginInfo
+from spindle.backends.guards import guarded_family, guarded_loss
 from spindle.backends.losses import LOSSES, UNPUBLISHED_LOSSES, DatumLoss, Loss, TokenLoss
 from spindle.backends.optimizers import FAMILIES, UNPUBLISHED_FAMILIES, Family
 
@@ -49,10 +50,10 @@ def load(paths: Sequence[Path]) -> Plugins:
             raise PluginError(f"plugin {path} brings nothing; define LOSSES or OPTIMIZERS in it.")
         for loss in found_losses:
             _check_name(path, "loss", loss.name, losses)
-            losses[loss.name] = loss
+            losses[loss.name] = guarded_loss(path, loss)
         for family in found_families:
             _check_name(path, "optimizer", family.name, families)
-            families[family.name] = replace(family, plugin_sha256=sha256)
+            families[family.name] = replace(guarded_family(path, family), plugin_sha256=sha256)
         provides = [f"loss {loss.name}" for loss in found_losses]
         provides += [f"optimizer {family.name}" for family in found_families]
         files.append(PluginInfo(path, sha256, tuple(provides)))

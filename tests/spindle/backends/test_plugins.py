@@ -141,6 +141,62 @@ def test_a_file_that_cannot_be_used(tmp_path: Path, content: str, sentence: str)
     assert "\n" not in str(caught.value)
 
 
+BROKEN = """
+import torch
+from spindle.plugins import *
+
+def half_a_step(update):
+    for name, parameter in update.adapter.parameters().items():
+        update.remembered(name, parameter).add_(1.0)
+        parameter.add_(1.0)
+        if ".layers.1." in name:
+            raise RuntimeError("out of ideas")
+
+OPTIMIZERS = [Family("half", (GRAD_CLIP_NORM,), half_a_step)]
+LOSSES = [
+    TokenLoss(name="raises", inputs=(), terms=lambda lp, inputs, config: inputs["nothing"]),
+    TokenLoss(name="wide", inputs=(), terms=lambda lp, inputs, config: lp[:, 0] * lp),
+    TokenLoss(name="number", inputs=(), terms=lambda lp, inputs, config: 1.0),
+    TokenLoss(name="badly_named", inputs=(), terms=lambda lp, inputs, config: lp, metrics=lambda *_: {"a": 1}),
+    DatumLoss(name="vector", inputs=(), datum=lambda lp, inputs, config: (lp, {})),
+    DatumLoss(name="median", inputs=(), datum=lambda lp, inputs, config: (lp.sum(), {"a:median": 1.0})),
+    DatumLoss(name="counts", inputs=(), datum=lambda lp, inputs, config: (-lp.sum(), {"a:max": lp.numel()})),
+]
+"""
+
+
+def test_a_mistake_in_a_plugin_fails_its_request_alone(llama: TinyModel, tmp_path: Path) -> None:
+    file = tmp_path / "broken.py"
+    file.write_text(BROKEN, encoding="utf-8")
+    backend = _backend(llama, file)
+    backend.create_model("m", llama.name, tiny.LORA, OptimizerConfig("half"))
+    data = [tiny.cross_entropy_datum(5), tiny.cross_entropy_datum(8)]
+    sentences = {
+        "raises": rf"the loss 'raises' of plugin {file} failed \(KeyError: 'nothing'\); correct the plugin\.",
+        "wide": r"'wide' of plugin .* gave \[13, 13\] for logprobs \[13, 1\]; correct the plugin\.",
+        "number": r"'number' of plugin .* gave float for logprobs",
+        "badly_named": r"'badly_named' of plugin .* gave the metric 'a'; call it NAME:sum",
+        "vector": r"'vector' of plugin .* did not give a scalar tensor",
+        "median": r"'median' of plugin .* gave the metric 'a:median'; call it NAME:sum",
+    }
+    for name, sentence in sentences.items():
+        with pytest.raises(UserError, match=sentence):
+            tiny.train(backend, ForwardBackward("m", data, name))
+    assert tiny.gradient(backend) == {}
+    assert tiny.train(backend, ForwardBackward("m", data, "counts")).metrics["a:max"] == 8
+
+    model = backend._models["m"]
+    before = {name: p.detach().clone() for name, p in model.adapter.parameters().items()}
+    with pytest.raises(
+        UserError, match=rf"the optimizer 'half' of plugin {file} failed \(RuntimeError: out of ideas\)"
+    ):
+        backend.optim_step("m", OptimizerStep())
+    assert all(torch.equal(p, before[name]) for name, p in model.adapter.parameters().items())
+    assert model.optimizer.state() == {}
+    assert tiny.gradient(backend) != {}
+    assert backend.info("m").step == 0
+
+
 def test_files_that_are_not_there_or_clash(tmp_path: Path) -> None:
     with pytest.raises(PluginError, match=r"none\.py cannot be read \(No such file or directory\); name an existing"):
         plugins.load([tmp_path / "none.py"])
