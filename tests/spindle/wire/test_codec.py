@@ -63,6 +63,7 @@ def test_a_dense_tensor_arrives_bit_for_bit(array: "np.ndarray[Any, Any]") -> No
     assert found.dtype == np.float32
     assert found.shape == array.shape
     assert found.tobytes() == array.tobytes()
+    assert found.flags.writeable, "torch warns of others"
 
 
 @given(arrays.arrays(np.float32, (4, 3), elements=st.sampled_from([0.0, 1.5, -2.0])))

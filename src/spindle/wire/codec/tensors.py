@@ -35,7 +35,7 @@ class Budget:
 
 
 def read_tensor(message: schema.Tensor, where: str, budget: Budget) -> Array:
-    """A dense array, int64 or float32, of the message's shape (flat when it gives none)."""
+    """A dense array of its own, int64 or float32, of the message's shape (flat when it gives none)."""
     dtype = _DTYPES.get(message.dtype)
     if dtype is None:
         raise UserError(f"{where} has dtype {message.dtype}; expected float32, int64 or int32.")
@@ -46,7 +46,7 @@ def read_tensor(message: schema.Tensor, where: str, budget: Budget) -> Array:
         array = filled_out(buffer(csr.values, dtype, where), cells, shape, where, budget)
     else:
         array = shaped(buffer(message.dense, dtype, where), shape, where)
-    return array.astype(np.float32 if dtype.kind == "f" else np.int64, copy=False)
+    return array.astype(np.float32 if dtype.kind == "f" else np.int64)
 
 
 def buffer(content: bytes, dtype: np.dtype[Any], where: str) -> Array:
