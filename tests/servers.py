@@ -54,6 +54,8 @@ class SpindleServer:
     model: Path
     data: Path
     port: int = 0
+    name: str = MODEL
+    """What the model is served as."""
     options: tuple[str, ...] = ()
     """More of `spindle serve`."""
     exports: dict[str, str] = field(default_factory=dict)
@@ -76,7 +78,7 @@ class SpindleServer:
 
     def start(self, *, port: int | None = None) -> "SpindleServer":
         """Start and wait until requests are answered."""
-        command = [sys.executable, "-m", "spindle.cli", "serve", "--model", f"{MODEL}={self.model}"]
+        command = [sys.executable, "-m", "spindle.cli", "serve", "--model", f"{self.name}={self.model}"]
         command += ["--port", str(self.port if port is None else port), "--data", str(self.data), *self.options]
         self.data.mkdir(parents=True, exist_ok=True)
         with (self.data.parent / "spindle.log").open("a") as log:

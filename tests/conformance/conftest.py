@@ -68,6 +68,6 @@ def training(service: tinker.ServiceClient) -> tinker.TrainingClient:
 @pytest.fixture
 def mortal(model_directory: Path, tmp_path: Path) -> Iterator[SpindleServer]:
     """A server of one's own, to be killed."""
-    server = SpindleServer(model_directory, tmp_path / "data").start()
+    server = SpindleServer(model_directory, tmp_path / "data", options=("--grace", "3")).start()
     yield server
     server.stop()

@@ -23,6 +23,12 @@ def supervised(tokens: list[int] = TEXT, weight: float = 1.0) -> types.Datum:
     )
 
 
+def slow(count: int) -> list[types.Datum]:
+    """A batch that takes a while: long sequences that share no prefix, which would be computed once."""
+    draw = np.random.default_rng(0)
+    return [supervised(draw.integers(1, 257, 500).tolist()) for _ in range(count)]
+
+
 def policy(prompt: list[int], sequence: types.SampledSequence, advantage: float) -> types.Datum:
     """A sampled completion with one advantage for all its tokens, and zero on the prompt."""
     tokens, silent = prompt + list(sequence.tokens), len(prompt) - 1

@@ -11,7 +11,7 @@ import pytest
 import tinker
 from tinker import types
 
-from tests.conformance.data import TEXT, logprobs, supervised
+from tests.conformance.data import TEXT, logprobs, slow, supervised
 from tests.servers import MODEL, SpindleServer
 
 ADAM = types.AdamParams(learning_rate=1e-2, eps=1e-8)
@@ -106,7 +106,7 @@ def test_kill_9_keeps_checkpoints_and_old_promises_fail_at_once(mortal: SpindleS
     path = training.save_state("before").result(60).path
     snapshot = training.save_weights_for_sampler("before").result(60).path
     key, url = mortal.key, mortal.url
-    pending = training.forward_backward([supervised((TEXT * 40)[:500])] * 1000, "cross_entropy")
+    pending = training.forward_backward(slow(1000), "cross_entropy")
     behind = training.optim_step(ADAM)
     time.sleep(0.5)
     mortal.kill()
@@ -169,7 +169,7 @@ def test_kill_9_during_saves_shows_whole_checkpoints_only(mortal: SpindleServer)
 def test_stopping_in_the_middle_of_a_step_takes_seconds(mortal: SpindleServer) -> None:
     service = tinker.ServiceClient(base_url=mortal.url, api_key=mortal.key)
     training = trained(service, 1)
-    pending = training.forward_backward([supervised((TEXT * 40)[:500])] * 1000, "cross_entropy")
+    pending = training.forward_backward(slow(1000), "cross_entropy")
     time.sleep(1.0)
     assert mortal.stop() < 12
     assert mortal.status == 0

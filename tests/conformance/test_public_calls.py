@@ -50,7 +50,7 @@ def test_the_deprecated_ways_to_train(service: tinker.ServiceClient) -> None:
             assert (await restore(saved.path)).get_info().lora_rank == 4
         by_path = await training.create_sampling_client_async(snapshot.path)
         current = await training.save_weights_and_get_sampling_client_async()
-        ours, theirs = [await (await one.sample_async(prompt(), 1, GREEDY)) for one in (by_path, current)]
+        ours, theirs = [await one.sample_async(prompt(), 1, GREEDY) for one in (by_path, current)]
         assert ours.sequences[0].tokens == theirs.sequences[0].tokens
 
     asyncio.run(loop())

@@ -152,7 +152,7 @@ def test_mistakes_fail_their_request_and_the_loop_goes_on(training: tinker.Train
 
 
 def test_a_base_model_that_is_not_served_is_named(service: tinker.ServiceClient) -> None:
-    with pytest.raises(tinker.RequestFailedError, match="org/absent"):
+    with pytest.raises(tinker.BadRequestError, match="org/absent"):
         service.create_lora_training_client(base_model="org/absent").result(60)
     with pytest.raises(tinker.NotFoundError, match=f"it serves {MODEL}"):
         service.create_sampling_client(base_model="org/absent").result(60)

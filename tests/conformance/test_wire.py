@@ -9,7 +9,7 @@ import pytest
 import tinker
 from tinker import types
 
-from tests.conformance.data import TEXT, supervised
+from tests.conformance.data import slow
 from tests.conformance.raw import create, ended, open_session
 from tests.servers import MODEL, SpindleServer
 
@@ -176,8 +176,7 @@ def test_telemetry_is_accepted_and_kept_nowhere(http: httpx.Client, server: Spin
 def test_heartbeats_are_answered_at_once_during_a_long_step(
     http: httpx.Client, session: str, training: tinker.TrainingClient
 ) -> None:
-    data = [supervised((TEXT * 40)[:500]) for _ in range(150)]
-    gradient = training.forward_backward(data, "cross_entropy")
+    gradient = training.forward_backward(slow(120), "cross_entropy")
     training.optim_step(types.AdamParams())
     latencies = []
     computing = gradient.future()
