@@ -1,0 +1,48 @@
+"""The example for the SDK in the README, pasted as it stands, with the model it names."""
+
+import re
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spindle.backends import models
+from spindle.config import data_directory
+from tests.servers import SpindleServer
+
+README = Path(__file__).parents[2] / "README.md"
+REAL = "HuggingFaceTB/SmolLM2-135M-Instruct"
+
+
+def example() -> str:
+    """The indented block of the README that creates a service client."""
+    blocks = re.findall(r"(?:^ {4}.*\n|^\n)+", README.read_text(), re.MULTILINE)
+    (found,) = [block for block in blocks if "tinker.ServiceClient(" in block]
+    return textwrap.dedent(found)
+
+
+@pytest.fixture
+def real(tmp_path: Path) -> Iterator[SpindleServer]:
+    """A server with the real model, in a data folder of its own."""
+    pulled = models.find(REAL, models.cache_directory(data_directory(None)))
+    if pulled is None:
+        pytest.skip(f"{REAL} is not here: `spindle models pull`")
+    server = SpindleServer(pulled.path, tmp_path / "data", name=REAL)
+    yield server.start()
+    server.stop()
+
+
+def test_the_example_runs_as_it_stands(real: SpindleServer) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", example()],
+        env=real.client_environment(),
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ended.stdout.strip()
