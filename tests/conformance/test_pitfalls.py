@@ -322,8 +322,7 @@ def test_18_snapshots_without_a_name_do_not_pile_up(server: SpindleServer) -> No
         training = service.create_lora_training_client(base_model=MODEL, rank=4).result(60)
         for _ in range(3):
             training.optim_step(ADAM)
-            sampler = training.save_weights_and_get_sampling_client().result(60)
-        sampler.compute_logprobs(prompt()).result(60)
+            training.save_weights_and_get_sampling_client().result(60).compute_logprobs(prompt()).result(60)
         assert 0 < len(snapshots() - before) <= 3
     deadline = time.monotonic() + 10
     while snapshots() - before and time.monotonic() < deadline:

@@ -16,7 +16,9 @@ from tests.servers import MODEL
 FOLDER = Path(__file__).parent
 GREEDY = types.SamplingParams(max_tokens=3, temperature=0.0)
 
-NOT_CALLED: dict[str, str] = {}
+NOT_CALLED = {
+    "SamplingClient.on_queue_state_change": "the SDK calls it, when a poll says that sampling is paused",
+}
 """Public methods that no test calls, with the reason."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:DEPRECATED:FutureWarning")

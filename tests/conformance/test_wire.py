@@ -186,4 +186,4 @@ def test_heartbeats_are_answered_at_once_during_a_long_step(
         latencies.append(time.monotonic() - begun)
         time.sleep(0.02)
     assert len(latencies) > 20, "the step was too short to show anything"
-    assert sorted(latencies)[int(0.99 * len(latencies))] < 0.1
+    assert sorted(latencies)[int(0.99 * len(latencies))] < 0.3
