@@ -41,7 +41,7 @@ def model_directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpindleServer]:
     server = SpindleServer(model_directory, tmp_path_factory.mktemp("server") / "data").start()
     yield server
-    assert server.stop() < 10
+    assert server.stop() < 30
     assert server.status == 0
     assert "Traceback" not in server.log
 

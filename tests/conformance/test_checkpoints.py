@@ -175,6 +175,6 @@ def test_stopping_in_the_middle_of_a_step_takes_seconds(mortal: SpindleServer) -
     assert mortal.status == 0
     assert "Traceback" not in mortal.log
     mortal.start()
-    with pytest.raises(tinker.RequestFailedError, match="shutting down|this training run has no saved state"):
+    with pytest.raises(tinker.RequestFailedError, match=r"shutting down|this training run has no saved state"):
         pending.result(60)
     service.close("success").result(10)

@@ -9,8 +9,8 @@ import pytest
 import tinker
 from tinker import types
 
-from tests.conformance.data import slow
-from tests.conformance.raw import create, ended, open_session
+from tests.conformance.data import TEXT, slow
+from tests.conformance.raw import create, ended, open_sampler, open_session, optim_step, sample
 from tests.servers import MODEL, SpindleServer
 
 
@@ -187,3 +187,33 @@ def test_heartbeats_are_answered_at_once_during_a_long_step(
         time.sleep(0.02)
     assert len(latencies) > 20, "the step was too short to show anything"
     assert sorted(latencies)[int(0.99 * len(latencies))] < 0.3
+
+
+def test_the_first_clients_spoke_json_both_ways(http: httpx.Client, session: str) -> None:
+    """Bodies and results of SDKs up to 0.24, where `forward` has an address of its own."""
+    model = create(http, session)
+    datum = {
+        "model_input": {"chunks": [{"type": "encoded_text", "tokens": TEXT[:-1]}]},
+        "loss_fn_inputs": {
+            "target_tokens": {"data": TEXT[1:], "dtype": "int64"},
+            "weights": {"data": [1.0] * (len(TEXT) - 1), "dtype": "float32"},
+        },
+    }
+    whole = {"data": [datum, datum], "loss_fn": "cross_entropy"}
+    answers = [
+        ended(http, http.post(route, json={"model_id": model, "seq_id": number, field: whole}))
+        for number, (route, field) in enumerate(
+            (("/forward", "forward_input"), ("/forward_backward", "forward_backward_input")), 1
+        )
+    ]
+    for answer in answers:
+        first, second = (output["logprobs"] for output in answer["loss_fn_outputs"])
+        assert first == second
+        assert (first["dtype"], first["shape"]) == ("float32", [len(TEXT) - 1])
+        assert answer["metrics"]["loss:sum"] == pytest.approx(-2 * sum(first["data"]), rel=1e-5)
+    assert ended(http, optim_step(http, model, 3))["metrics"]["grad_norm"] > 0
+    sampled = ended(http, sample(http, open_sampler(http, session), 0, TEXT, 2))
+    assert sampled["type"] == "sample"
+    for sequence in sampled["sequences"]:
+        assert len(sequence["tokens"]) == len(sequence["logprobs"]) <= 2
+        assert sequence["stop_reason"] in ("stop", "length")
