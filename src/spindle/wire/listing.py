@@ -10,6 +10,7 @@ from spindle.backends.contract import UserError
 from spindle.control.library import Library
 from spindle.control.paths import Kind
 from spindle.control.records import Checkpoint, TrainingRun
+from spindle.wire.clients import reads_external
 
 Json = dict[str, Any]
 Item = TypeVar("Item")
@@ -18,9 +19,6 @@ MOST_ROWS = 1000
 """Rows of one page; clients that want more ask again."""
 
 TYPES = {Kind.TRAINING: "training", Kind.SAMPLER: "sampler", Kind.EXTERNAL: "external"}
-
-KNOWS_EXTERNAL = (0, 28)
-"""The first version whose clients know the type `external`; one such row fails the whole list of an older one."""
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,6 @@ def run_row(library: Library, run: TrainingRun) -> Json:
 
 def known_to_client(request: Request, checkpoints: Sequence[Checkpoint]) -> Sequence[Checkpoint]:
     """What the asking client can read: an old one only knows two types."""
-    version = client_version(request)
-    if version is None or version >= KNOWS_EXTERNAL:
+    if reads_external(request):
         return checkpoints
     return [checkpoint for checkpoint in checkpoints if checkpoint.path.kind is not Kind.EXTERNAL]
-
-
-def client_version(request: Request) -> tuple[int, ...] | None:
-    """Major and minor version of the SDK that asks; None for other programs."""
-    parts = request.headers.get("x-stainless-package-version", "").split(".")[:2]
-    return tuple(int(part) for part in parts) if len(parts) == 2 and all(part.isdecimal() for part in parts) else None

@@ -95,8 +95,10 @@ def model_info(info: ModelInfo) -> Json:
     }
 
 
-def weights_info(checkpoint: Checkpoint) -> Json:
+def weights_info(checkpoint: Checkpoint, *, hyperparameters: bool) -> Json:
+    """Without the optimizer's hyperparameters for clients that refuse them."""
     lora = checkpoint.lora
+    config = optimizer_config(checkpoint.optimizer, lora, checkpoint.step)
     return {
         "base_model": checkpoint.base_model,
         "is_lora": True,
@@ -104,5 +106,5 @@ def weights_info(checkpoint: Checkpoint) -> Json:
         "train_unembed": lora.train_unembed,
         "train_mlp": lora.train_mlp,
         "train_attn": lora.train_attn,
-        "optimizer_config": optimizer_config(checkpoint.optimizer, lora, checkpoint.step),
+        "optimizer_config": config if hyperparameters else {"type": config["type"]},
     }

@@ -9,6 +9,7 @@ from spindle.backends.contract import UserError
 from spindle.control.errors import GoneError, NotFoundError
 from spindle.control.paths import CheckpointPath
 from spindle.wire.bodies import owner_of, read, service_of
+from spindle.wire.clients import reads_hyperparameters
 from spindle.wire.requests import WeightsInfo
 from spindle.wire.requests.checkpoints import CopyWeights, Ttl
 from spindle.wire.results import weights_info
@@ -77,7 +78,8 @@ def unpublish(request: Request, path: Own) -> Response:
 async def read_weights_info(request: Request) -> Json:
     body = await read(request, WeightsInfo)
     path = CheckpointPath.parse(body.tinker_path)
-    return weights_info(service_of(request).library.find(owner_of(request), path))
+    found = service_of(request).library.find(owner_of(request), path)
+    return weights_info(found, hyperparameters=reads_hyperparameters(request))
 
 
 @router.post("/copy_weights")

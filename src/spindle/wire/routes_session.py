@@ -6,14 +6,11 @@ from fastapi import APIRouter, Request, Response
 
 from spindle.control.sessions import Finish
 from spindle.wire.bodies import check_own, owner_of, read, service_of
-from spindle.wire.listing import client_version
+from spindle.wire.clients import SUPPORTED, client_version
 from spindle.wire.requests import CreateSession, FinishSession, SessionAddress
 from spindle.wire.results import CLIENT_CONFIG, DYNAMIC_CONFIG
 
 router = APIRouter()
-
-SUPPORTED = (0, 25)
-"""The first version of the SDK that is served in full."""
 
 
 @router.post("/client/config")

@@ -172,6 +172,17 @@ def test_an_old_client_hears_that_it_is_old(desk: Desk, version: str | None, war
     assert ("tinker>=0.25" in reply.get("warning_message", "")) == warned
 
 
+@pytest.mark.parametrize(
+    ("version", "all_of_it"), [("0.38.0", True), ("0.30.0", False), ("0.29.1", False), ("0.28.0", True)]
+)
+def test_a_client_that_refuses_hyperparameters_is_told_the_family_alone(
+    desk: Desk, version: str, all_of_it: bool
+) -> None:
+    path = desk.ended(desk.post("save_weights", {"model_id": desk.model(), "seq_id": 1, "path": "a"}))["path"]
+    info = desk.post("weights_info", {"tinker_path": path}, x_stainless_package_version=version).json()
+    assert (info["optimizer_config"] == {"type": "adamw"}) is not all_of_it
+
+
 def test_the_key_tells_whose_it_is_and_nothing_costs_anything(desk: Desk) -> None:
     assert desk.get("auth/apikey/me", KEYS["bob"]).json()["name"] == "bob"
     assert desk.http.delete("/api/v1/auth/apikey/me").status_code == 403
