@@ -110,9 +110,9 @@ class RowCache:
                 blocks[layer] = grown
 
     def open_step(self, longest: int) -> tuple[Tensor, Tensor]:
-        """Make room for one token per row; its positions [rows, 1], and the mask that attention adds, [rows, 1, 1, L]."""
+        """Make room for one token per row; its positions [rows, 1], and the mask to add to scores, [rows, 1, 1, L]."""
         self._reserve(len(self.lengths), max(self.lengths) + 1, longest, ())
-        slots, heads, capacity, _ = self._keys[0].shape
+        _, heads, capacity, _ = self._keys[0].shape
         lengths = torch.tensor(self.lengths, device=self._device)
         places = torch.arange(len(self.lengths) * heads, device=self._device).view(-1, heads) * capacity
         self._targets = (places + lengths[:, None]).flatten()

@@ -94,7 +94,7 @@ def _invert(mass: Tensor, numbers: Tensor) -> Tensor:
     """
     width = mass.shape[1]
     whole = width // _BLOCK * _BLOCK
-    blocks = mass[:, :whole].unflatten(1, (-1, _BLOCK)).sum(dim=-1) if whole else mass[:, :0]
+    blocks = mass[:, :whole].reshape(len(mass), -1, _BLOCK).sum(dim=-1) if whole else mass[:, :0]
     if whole < width:
         blocks = torch.cat([blocks, mass[:, whole:].sum(dim=-1, keepdim=True)], dim=1)
     sums = blocks.double().cumsum(dim=-1)

@@ -24,8 +24,10 @@ PROMPT_TOKENS_AT_ONCE = 4096
 class Decoder(Protocol):
     """Computes prompts and holds the rows being generated."""
 
-    rows: list[Row]
-    """In the order of what `step` returns."""
+    @property
+    def rows(self) -> list[Row]:
+        """In the order of what `step` returns."""
+        ...
 
     def compute(self, prompts: Sequence[Prompt]) -> None:
         """Fill in the states of prompts, and what their rows start from; `join` follows before anything else."""
@@ -65,7 +67,7 @@ class PackedDecoder:
     def join(self, rows: Sequence[Row]) -> None:
         sources: dict[Row, int | KeysValues] = {
             **{row: slot for slot, row in enumerate(self.rows) if not row.done},
-            **{row: cast(KeysValues, row.prompt.memory) for row in rows},
+            **{row: cast("KeysValues", row.prompt.memory) for row in rows},
         }
         slots = {row: source if isinstance(source, int) else None for row, source in sources.items()}
         self.rows = _arranged(slots)
@@ -169,7 +171,7 @@ class GroupedDecoder:
 
 
 def _place(row: Row) -> _Place:
-    return cast(_Place, row.prompt.memory)
+    return cast("_Place", row.prompt.memory)
 
 
 def _last_tokens(rows: Sequence[Row], base: Base) -> Tensor:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 
-from spindle.backends.threads import share_cores
+from spindle.backends.threads import repeat_products, share_cores
 
 if TYPE_CHECKING:
     import torch
@@ -46,6 +46,7 @@ def choose(device: str, dtype: str) -> "tuple[torch.device, torch.dtype]":
     `auto` is the first GPU where there is one; on a GPU bfloat16, on a CPU float32. Raises `MachineError`.
     """
     share_cores()
+    repeat_products()
     import torch
 
     there = torch.cuda.device_count() if torch.cuda.is_available() else 0

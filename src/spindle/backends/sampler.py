@@ -120,9 +120,11 @@ class Sampler:
 
     def _advance(self) -> None:
         """One more token for every row."""
-        states = iter(self._decoder.step().split(self._base.logit_rows))
+        states, start = self._decoder.step(), 0
         for block in self._blocks(self._decoder.rows):
-            self._extend(block, self._base.logits(next(states), spans(row.prompt.adapter for row in block)))
+            stop = start + len(block)
+            self._extend(block, self._base.logits(states[start:stop], spans(row.prompt.adapter for row in block)))
+            start = stop
 
     def _blocks(self, rows: Sequence[Row]) -> list[Sequence[Row]]:
         size = self._base.logit_rows

@@ -1,4 +1,4 @@
-"""What a request wants to know of its prompt's tokens: logprobs, the likeliest tokens, chosen ids, drawn alternatives."""
+"""What a request wants to know of its prompt: logprobs, the likeliest tokens, chosen ids, drawn alternatives."""
 
 from dataclasses import dataclass
 

@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 class SamplingLane:
-    """Steps the batches in turns. The compute thread's own, except that futures may be cancelled and failed by others."""
+    """Steps the batches in turns. The compute thread's own; other threads may cancel and fail the futures in it."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend

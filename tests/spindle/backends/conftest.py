@@ -6,7 +6,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from spindle.backends.threads import repeat_products
 from tests.spindle.backends.tiny import FAMILIES, TinyModel, write_model
+
+repeat_products()
 
 
 @pytest.fixture(scope="session", autouse=True)
