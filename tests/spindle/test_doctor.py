@@ -57,9 +57,9 @@ def test_the_command_ends_well_where_nothing_is_wrong_and_imports_no_sdk(tiny: P
 
 def test_the_command_fails_in_words_where_something_is_wrong(tmp_path: Path) -> None:
     result = doctor("--model", "org/missing", "--port", "0", "--data", str(tmp_path))
-    assert (result.returncode, result.stdout) == (1, "")
+    assert (result.returncode, result.stderr) == (1, "")
     assert (
-        "wrong model org/missing: not installed\n      Fetch it with `spindle models pull org/missing`" in result.stderr
+        "wrong model org/missing: not installed\n      Fetch it with `spindle models pull org/missing`" in result.stdout
     )
 
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.markup import escape
 
-from spindle.cli.console import DataOption, say
+from spindle.cli.console import DataOption
 from spindle.cli.settings import load
 
 BATCH_TOKENS = 2048
@@ -68,9 +69,10 @@ def doctor_command(
     if as_json:
         print(json.dumps({"ok": well, "checks": [asdict(check) for check in results]}, indent=2))
     else:
+        paper = Console(highlight=False, soft_wrap=True)
         for check in results:
-            say(f"{_MARKS[check.state]} [bold]{escape(check.name)}[/]: {escape(check.found)}")
+            paper.print(f"{_MARKS[check.state]} [bold]{escape(check.name)}[/]: {escape(check.found)}")
             if check.advice is not None:
-                say(f"      {escape(check.advice)}")
+                paper.print(f"      {escape(check.advice)}")
     if not well:
         raise typer.Exit(1)

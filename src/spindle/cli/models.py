@@ -3,13 +3,11 @@
 import re
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from spindle.backends import models
 from spindle.cli.console import DataOption, UsageProblemError, say, screen, warn
@@ -17,9 +15,6 @@ from spindle.cli.doctor import BATCH_TOKENS, RANK
 from spindle.cli.kinds import read_model
 from spindle.config import data_directory
 from spindle.control.lock import exclusive
-
-COLUMNS = ("model", "architecture", "parameters", "context", "on disk", "weights", "training step", "from")
-"""Memory is that of a server on a CPU; a training step takes the default budget of tokens and an adapter of rank 32."""
 
 app = typer.Typer(help="Base models on this machine; without a command, list them.", invoke_without_command=True)
 
@@ -39,23 +34,17 @@ def _default(context: typer.Context, data: DataOption = None) -> None:
 @app.command(name="list")
 def list_command(data: DataOption = None) -> None:
     """List the installed models; piped, one line of tab-separated fields for each."""
-    rows, problems = [], []
+    there, problems = [], []
     for model in models.installed(models.cache_directory(data_directory(data))):
         try:
-            rows.append(_row(model))
+            there.append(_described(model))
         except models.ModelError as error:
             problems.append(str(error))
-    if sys.stdout.isatty():
-        table = Table(*COLUMNS, box=None)
-        for row in rows:
-            table.add_row(*map(escape, row))
-        Console().print(table)
-    else:
-        for row in rows:
-            print("\t".join(row))
+    for entry in there:
+        print(_stanza(entry) if sys.stdout.isatty() else "\t".join(entry))
     for problem in problems:
         warn(problem)
-    if not rows and not problems:
+    if not there and not problems:
         say("No model is installed; `spindle models pull` fetches the default one.")
 
 
@@ -110,16 +99,42 @@ def pull(name: str | None, cache: Path) -> models.InstalledModel:
         return models.default(cache, show) if name is None else models.pull(name, cache, show)
 
 
-def _row(model: models.InstalledModel) -> tuple[str, ...]:
+class _Entry(NamedTuple):
+    """What is listed of a model, in the order of a line's fields.
+
+    Memory is that of a server on a CPU; a training step takes the default budget of tokens and an adapter of rank 32.
+    """
+
+    name: str
+    architecture: str
+    parameters: str
+    context: str
+    on_disk: str
+    weights: str
+    training_step: str
+    source: str
+
+
+def _described(model: models.InstalledModel) -> _Entry:
     info = models.inspect(model.name, model.path)
     memory = models.estimate(info, RANK, BATCH_TOKENS, sequences=0, dtype="float32")
+    return _Entry(
+        name=model.name,
+        architecture=info.architecture,
+        parameters=f"{memory.weights / 4e6:.1f} M",
+        context=str(info.context_length),
+        on_disk=f"{models.size(model.path) / 1e9:.2f} GB",
+        weights=f"{memory.weights / 1e9:.2f} GB",
+        training_step=f"{memory.total / 1e9:.2f} GB",
+        source=model.source,
+    )
+
+
+def _stanza(entry: _Entry) -> str:
+    """For eyes: a table of these does not fit a terminal."""
     return (
-        model.name,
-        info.architecture,
-        f"{memory.weights / 4e6:.1f} M",
-        str(info.context_length),
-        f"{models.size(model.path) / 1e9:.2f} GB",
-        f"{memory.weights / 1e9:.2f} GB",
-        f"{memory.total / 1e9:.2f} GB",
-        model.source,
+        f"{entry.name}\n"
+        f"  {entry.architecture}, {entry.parameters} parameters, context {entry.context}\n"
+        f"  {entry.on_disk} on disk; in memory {entry.weights}, while training {entry.training_step}\n"
+        f"  from {entry.source}"
     )
