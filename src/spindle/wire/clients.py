@@ -5,7 +5,7 @@ from fastapi import Request
 SUPPORTED = (0, 25)
 """The first version that is served in full."""
 _EXTERNAL = (0, 28)
-"""The first version that knows checkpoints of the type `external`; one such row fails the whole list of an older one."""
+"""The first version that knows checkpoints of the type `external`; one such row fails an older one's whole list."""
 _TYPE_ONLY = ((0, 29), (0, 30))
 """Versions that refuse an optimizer configuration with more in it than its type."""
 

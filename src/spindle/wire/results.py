@@ -61,8 +61,13 @@ def promise_result(result: Result) -> Json:
             return sample_json(result)
 
 
-def optimizer_config(optimizer: OptimizerConfig, lora: LoraShape, step: int) -> Json:
-    """Everything that is fixed about a run, in the one place that clients hand on to their users as it stands."""
+def optimizer_config(optimizer: OptimizerConfig, lora: LoraShape, step: int, *, whole: bool) -> Json:
+    """Everything that is fixed about a run, in the one place that clients hand on to their users as it stands.
+
+    The family alone, not the `whole`, for clients that refuse to read more.
+    """
+    if not whole:
+        return {"type": optimizer.type}
     return {
         "type": optimizer.type,
         **optimizer.fixed,
@@ -79,7 +84,7 @@ def optimizer_config(optimizer: OptimizerConfig, lora: LoraShape, step: int) -> 
     }
 
 
-def model_info(info: ModelInfo) -> Json:
+def model_info(info: ModelInfo, *, whole: bool) -> Json:
     return {
         "type": "get_info",
         "model_id": info.model_id,
@@ -91,14 +96,12 @@ def model_info(info: ModelInfo) -> Json:
         "model_name": info.base_model,
         "is_lora": True,
         "lora_rank": info.lora.rank,
-        "optimizer_config": optimizer_config(info.optimizer, info.lora, info.step),
+        "optimizer_config": optimizer_config(info.optimizer, info.lora, info.step, whole=whole),
     }
 
 
-def weights_info(checkpoint: Checkpoint, *, hyperparameters: bool) -> Json:
-    """Without the optimizer's hyperparameters for clients that refuse them."""
+def weights_info(checkpoint: Checkpoint, *, whole: bool) -> Json:
     lora = checkpoint.lora
-    config = optimizer_config(checkpoint.optimizer, lora, checkpoint.step)
     return {
         "base_model": checkpoint.base_model,
         "is_lora": True,
@@ -106,5 +109,5 @@ def weights_info(checkpoint: Checkpoint, *, hyperparameters: bool) -> Json:
         "train_unembed": lora.train_unembed,
         "train_mlp": lora.train_mlp,
         "train_attn": lora.train_attn,
-        "optimizer_config": config if hyperparameters else {"type": config["type"]},
+        "optimizer_config": optimizer_config(checkpoint.optimizer, lora, checkpoint.step, whole=whole),
     }

@@ -79,7 +79,7 @@ async def read_weights_info(request: Request) -> Json:
     body = await read(request, WeightsInfo)
     path = CheckpointPath.parse(body.tinker_path)
     found = service_of(request).library.find(owner_of(request), path)
-    return weights_info(found, hyperparameters=reads_hyperparameters(request))
+    return weights_info(found, whole=reads_hyperparameters(request))
 
 
 @router.post("/copy_weights")

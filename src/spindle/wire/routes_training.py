@@ -14,6 +14,7 @@ from spindle.backends.contract import UserError
 from spindle.control import Promise
 from spindle.control.training import NewModel
 from spindle.wire.bodies import Rejected, owner_of, parse, read, read_object, service_of
+from spindle.wire.clients import reads_hyperparameters
 from spindle.wire.requests import (
     Address,
     CreateFromState,
@@ -113,7 +114,7 @@ async def save_weights_for_sampler(request: Request) -> Json:
 @router.post("/get_info")
 async def get_info(request: Request) -> Json:
     body = await read(request, ModelAddress)
-    return model_info(service_of(request).training.info(body.model_id))
+    return model_info(service_of(request).training.info(body.model_id), whole=reads_hyperparameters(request))
 
 
 @router.post("/unload_model")

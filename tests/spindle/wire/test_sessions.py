@@ -178,9 +178,11 @@ def test_an_old_client_hears_that_it_is_old(desk: Desk, version: str | None, war
 def test_a_client_that_refuses_hyperparameters_is_told_the_family_alone(
     desk: Desk, version: str, all_of_it: bool
 ) -> None:
-    path = desk.ended(desk.post("save_weights", {"model_id": desk.model(), "seq_id": 1, "path": "a"}))["path"]
-    info = desk.post("weights_info", {"tinker_path": path}, x_stainless_package_version=version).json()
-    assert (info["optimizer_config"] == {"type": "adamw"}) is not all_of_it
+    model = desk.model()
+    path = desk.ended(desk.post("save_weights", {"model_id": model, "seq_id": 1, "path": "a"}))["path"]
+    for route, body in {"weights_info": {"tinker_path": path}, "get_info": {"model_id": model}}.items():
+        info = desk.post(route, body, x_stainless_package_version=version).json()
+        assert (info["optimizer_config"] == {"type": "adamw"}) is not all_of_it
 
 
 def test_the_key_tells_whose_it_is_and_nothing_costs_anything(desk: Desk) -> None:
