@@ -10,6 +10,7 @@ zero, and msign(0) = 0: the first step moves B alone.
 import math
 from collections.abc import Callable
 
+import torch
 from torch import Tensor
 
 from spindle.backends.optimizers.kinds import LEARNING_RATE, Update
@@ -48,11 +49,19 @@ def momentum(update: Update, name: str) -> Tensor:
 def msign(matrix: Tensor) -> Tensor:
     """About U V^T of the matrix U S V^T, by five quintic Newton-Schulz steps from unit Frobenius norm.
 
-    The singular values of the result lie around 1, between about 0.7 and 1.2; zero stays zero.
+    The singular values of the result lie around 1, between about 0.7 and 1.2; zero stays zero. Each step multiplies by
+    a polynomial of X X^T, so all of them are done on that [r, r] matrix, in float64, and X is multiplied once.
     """
     wide = matrix.T if matrix.shape[0] > matrix.shape[1] else matrix
-    found: Tensor = wide / wide.norm().clamp(min=_TINY)
+    precise = wide.double()
+    gram = precise @ precise.T
+    norm = gram.trace().sqrt().clamp(min=_TINY)
+    gram = gram / norm**2
+    identity = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
+    product = identity / norm
     for _ in range(_STEPS):
-        gram = found @ found.T
-        found = _A * found + (_B * gram + _C * gram @ gram) @ found
+        polynomial = _A * identity + _B * gram + _C * gram @ gram
+        product = polynomial @ product
+        gram = polynomial @ gram @ polynomial
+    found: Tensor = product.to(matrix.dtype) @ wide
     return found.T if matrix.shape[0] > matrix.shape[1] else found
