@@ -6,9 +6,9 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Request, Response
 
 from spindle.backends.contract import UserError
-from spindle.control.errors import GoneError, NotFoundError
+from spindle.control.errors import NotFoundError
 from spindle.control.paths import CheckpointPath
-from spindle.wire.bodies import owner_of, read, service_of
+from spindle.wire.bodies import check_own, owner_of, read, service_of
 from spindle.wire.clients import reads_hyperparameters
 from spindle.wire.requests import WeightsInfo
 from spindle.wire.requests.checkpoints import CopyWeights, Ttl
@@ -87,9 +87,8 @@ def copy_weights(request: Request, body: Annotated[CopyWeights, Depends(_copy)])
     """Into a slot of a session, or into a new run; retries carry the same key and get the same copy."""
     service, owner = service_of(request), owner_of(request)
     if body.session_id is not None and body.model_seq_id is not None:
+        check_own(request, body.session_id)
         session = service.sessions.touch(body.session_id)
-        if session.owner != owner:
-            raise GoneError(f"Session {body.session_id} has ended; create a new ServiceClient.")
         run_id, project_id = f"{body.session_id}:train:{body.model_seq_id}", session.project_id
     elif body.destination_project_id is not None:
         key = request.headers.get("x-idempotency-key") or uuid.uuid4().hex

@@ -32,9 +32,13 @@ def save(catalogue: Catalogue, where: CheckpointPath, content: str, options: Sav
         return catalogue.publish(staged)
 
 
-def start_run(catalogue: Catalogue, run: str = RUN, owner: str = LOCAL, project: str | None = None) -> TrainingRun:
-    made = TrainingRun(
+def a_run(run: str = RUN, owner: str = LOCAL, project: str | None = None) -> TrainingRun:
+    return TrainingRun(
         run, "org/base", INFO.lora, INFO.optimizer, datetime.now(UTC), {"renderer_name": "chat"}, owner, project
     )
+
+
+def start_run(catalogue: Catalogue, run: str = RUN, owner: str = LOCAL, project: str | None = None) -> TrainingRun:
+    made = a_run(run, owner, project)
     catalogue.record(made)
     return made

@@ -17,7 +17,7 @@ from spindle.control.catalogue import Catalogue
 from spindle.control.errors import NotFoundError
 from spindle.control.paths import CheckpointPath, Kind, checked_name
 from spindle.control.records import SaveOptions
-from tests.spindle.control.saving import INFO, RUN, Clock, path, save, start_run
+from tests.spindle.control.saving import INFO, RUN, Clock, a_run, path, save, start_run
 
 
 def test_a_saved_checkpoint_is_found_by_a_later_process_with_everything_known_about_it(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_whatever_a_path_says_it_is_read_back_as_it_is_or_refused(text: str) -> 
 CHANGE_AND_DIE = """
 import os, signal, sys
 from pathlib import Path
-from tests.spindle.control.saving import INFO, path
+from tests.spindle.control.saving import INFO, a_run, path
 from spindle.control.catalogue import Catalogue
 from spindle.control.encryption import encrypt_files, recipients
 from spindle.control.paths import Kind
@@ -149,6 +149,7 @@ CHANGES = {
     "ttl": lambda root: Catalogue(root).expire_in(path(), 3600),
     "publish": lambda root: Catalogue(root).set_public(path(), True),
     "external": lambda root: save(root, "new", Kind.EXTERNAL, [KEY]),
+    "copy": lambda root: Catalogue(root).copy(path(), a_run("c0:train:0"), None),
 }
 
 def die_at(number):
@@ -214,6 +215,7 @@ def state_of(root: Path) -> str:
         ("ttl", "old", "old+ttl"),
         ("publish", "old", "old+public"),
         ("external", "old", "age old"),
+        ("copy", "old", "old old"),
     ],
 )
 def test_kill_9_before_any_file_operation_leaves_all_as_it_was_or_as_it_was_to_be(
@@ -376,8 +378,7 @@ def test_a_copy_is_a_run_of_its_own_that_shares_files_and_outlives_its_source(tm
     catalogue = Catalogue(tmp_path)
     source = save(catalogue, path(), "weights", SaveOptions(user_metadata={"a": "1"}, ttl_seconds=3600))
     catalogue.set_public(path(), True)
-    run = start_run(catalogue, "c0:train:0")
-    copied = catalogue.copy(path(), run, 7200)
+    copied = catalogue.copy(path(), a_run("c0:train:0"), 7200)
     assert copied.path == path(run="c0:train:0")
     assert (copied.directory / "state").stat().st_ino == (source.directory / "state").stat().st_ino
     assert (copied.step, copied.lora, copied.user_metadata, copied.public) == (3, INFO.lora, {"a": "1"}, False)

@@ -1,6 +1,7 @@
 """How much checkpoints may take."""
 
 import dataclasses
+import errno
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from spindle.control.catalogue import Catalogue
 from spindle.control.paths import Kind
 from spindle.control.records import SaveOptions
 from spindle.control.room import FLOOR
-from tests.spindle.control.saving import path, save, start_run
+from tests.spindle.control.saving import INFO, a_run, path, save, start_run
 
 
 def files(root: Path) -> list[Path]:
@@ -39,9 +40,8 @@ def test_what_an_overwrite_frees_counts_and_a_copy_takes_room(tmp_path: Path) ->
     catalogue = Catalogue(tmp_path, checkpoint_bytes=10_000)
     save(catalogue, path(), "x" * 6000)
     save(catalogue, path(), "y" * 9000, SaveOptions(overwrite=True))
-    run = start_run(Catalogue(tmp_path / "elsewhere"), "c:train:0")
     with pytest.raises(UserError, match=r"was not saved: it takes 8\.8 KiB"):
-        catalogue.copy(path(), run, None)
+        catalogue.copy(path(), a_run("c:train:0"), None)
     assert catalogue.run("c:train:0") is None
     assert len(files(tmp_path)) == 1
 
@@ -54,3 +54,12 @@ def test_a_disk_that_is_almost_full_is_left_alone(tmp_path: Path) -> None:
     assert files(tmp_path) == []
     catalogue.room = dataclasses.replace(catalogue.room, free=lambda _: FLOOR)
     save(catalogue, path(), "weights")
+
+
+def test_a_disk_that_fills_up_during_a_save_is_said_so_and_leaves_nothing(tmp_path: Path) -> None:
+    catalogue = Catalogue(tmp_path)
+    staged = catalogue.stage(path(), INFO, SaveOptions())
+    (staged.directory / "state").write_text("half")
+    with pytest.raises(UserError, match="make room there, or delete checkpoints"), catalogue.discarding(staged):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert files(tmp_path) == []
