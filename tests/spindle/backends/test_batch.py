@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spindle.backends import decoding, prompts, sampler
+from spindle.backends import decoding, prompts, sampler, snapshots
 from spindle.backends.caches import RowCache
 from spindle.backends.contract import SampleBatch, SampleRequest, SampleResult, SamplingParams, UserError
 from spindle.backends.torch_backend import TorchBackend
@@ -214,3 +214,19 @@ def test_a_snapshot_overwritten_while_loaded_is_read_again(llama: TinyModel, tmp
     assert isinstance(after, SampleResult)
     assert after.prompt_cache_hit_tokens == 0
     assert np.abs(before.prompt_logprobs[1:] - after.prompt_logprobs[1:]).max() > 1e-3  # type: ignore[index]
+
+
+def test_snapshots_in_memory_are_bounded_in_bytes(
+    llama: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend = llama.backend()
+    _, first, second = _adapters(backend, llama, tmp_path)
+    base = backend._bases.get(llama.name)
+    assert first is not None
+    assert second is not None
+    loaded = backend._snapshots.get(base, first)
+    assert backend._snapshots.get(base, second) is not loaded
+    assert backend._snapshots.get(base, first) is loaded
+    monkeypatch.setattr(snapshots, "BYTES", 1)
+    backend._snapshots.get(base, second)
+    assert backend._snapshots.get(base, first) is not loaded, "the one used last is kept, whatever its size"
