@@ -163,7 +163,7 @@ def test_every_field_at_once_on_an_adapter(llama: TinyModel, tmp_path: Path) -> 
     assert isinstance(everything, SampleResult)
     assert isinstance(alone, SampleResult)
     assert isinstance(plain, SampleResult)
-    np.testing.assert_array_equal(everything.prompt_logprobs, alone.prompt_logprobs)  # type: ignore[arg-type]
+    np.testing.assert_array_equal(everything.prompt_logprobs, alone.prompt_logprobs)
     assert np.abs(everything.prompt_logprobs[1:] - plain.prompt_logprobs[1:]).max() > 1e-2  # type: ignore[index]
 
 
