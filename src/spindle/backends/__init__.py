@@ -7,6 +7,7 @@ package does not import torch.
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from spindle.backends.allocator import keep_memory
 from spindle.backends.contract import Backend, BaseModel, PluginError, UserError
 from spindle.backends.machine import Machine, MachineError, choose, describe
 from spindle.backends.models import ModelError, inspect
@@ -40,6 +41,7 @@ def load(
     Returns before the weights are in memory; the first use of a model waits for them.
     """
     infos = [inspect(name, path) for name, path in models.items()]
+    keep_memory()
     where, numbers = choose(device, dtype)
     import torch
 

@@ -1,10 +1,4 @@
-"""Attention as Spindle calls it.
-
-`transformers` layers compute projections and rotary positions and hand queries, keys and values to the function
-registered here under `ATTENTION`.
-"""
-
-from typing import Any
+"""Attention of whole prompts, of packed sequences, and of single tokens on a cache."""
 
 import torch
 import torch.nn.functional as F
@@ -12,37 +6,27 @@ from torch import Tensor
 
 from spindle.backends.packing import Plan
 
-ATTENTION = "spindle"
 
-
-def attention(
-    module: Any,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attention_mask: Tensor | Plan | None,
-    scaling: float,
-    **_: Any,
-) -> tuple[Tensor, None]:
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | Plan | None, scaling: float) -> Tensor:
     """query [B, heads, T, D], key and value [B, key/value heads, L, D] to [B, T, heads, D].
 
     Without a mask it is causal, T = L: sequences padded on the right need none. A plan says which rows of a packed
     batch attend to which.
     """
-    if isinstance(attention_mask, Plan):
-        return attention_mask.attend(query, key, value, scaling), None
-    if attention_mask is not None and query.shape[2] == 1 and query.dtype == torch.float32:
-        return _one_token(query, key, value, attention_mask, scaling), None
+    if isinstance(mask, Plan):
+        return mask.attend(query, key, value, scaling)
+    if mask is not None and query.shape[2] == 1 and query.dtype == torch.float32:
+        return _one_token(query, key, value, mask, scaling)
     outputs = F.scaled_dot_product_attention(
         query,
         key,
         value,
-        attn_mask=attention_mask,
-        is_causal=attention_mask is None,
+        attn_mask=mask,
+        is_causal=mask is None,
         scale=scaling,
         enable_gqa=True,
     )
-    return outputs.transpose(1, 2), None
+    return outputs.transpose(1, 2)
 
 
 def _one_token(query: Tensor, key: Tensor, value: Tensor, mask: Tensor, scaling: float) -> Tensor:

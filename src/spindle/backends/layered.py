@@ -8,15 +8,14 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from spindle.backends import attention
 from spindle.backends.base import Base
 from spindle.backends.caches import PromptCache, RowCache
 from spindle.backends.contract import BaseModel
+from spindle.backends.layers import lighten
 from spindle.backends.loading import load_network
 from spindle.backends.lora import Span
 from spindle.backends.packing import Plan
 from spindle.backends.placing import wrap_linears
-from spindle.backends.quiet import quiet_transformers
 
 
 class LayeredBase(Base):
@@ -26,11 +25,11 @@ class LayeredBase(Base):
 
     def __init__(self, model: BaseModel, device: torch.device, dtype: torch.dtype) -> None:
         super().__init__(model, device, dtype)
-        _register_attention()
-        network = load_network(model, device, dtype, attention.ATTENTION)
+        network = load_network(model, device, dtype)
         self._decoder = network.model
         self.head = network.lm_head.weight
         self.places = [*wrap_linears(network, self._routing), self._head_place()]
+        lighten(self._decoder)
         config = network.config
         heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
         width = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
@@ -56,10 +55,3 @@ class LayeredBase(Base):
                 )
             normed: Tensor = self._decoder.norm(states)
         return normed
-
-
-def _register_attention() -> None:
-    with quiet_transformers():
-        from transformers import AttentionInterface
-
-        AttentionInterface.register(attention.ATTENTION, attention.attention)

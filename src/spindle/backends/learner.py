@@ -21,8 +21,8 @@ from spindle.backends.lora import Adapter, Span
 from spindle.backends.losses.metrics import reduced
 from spindle.backends.packing import Packed, Plan, pack
 
-TOKENS_AT_ONCE = 2048
-"""Tokens in a pass; activations of a 135M model take some 2 MB per token in fp32. A longer sequence is alone."""
+TOKENS_AT_ONCE = 1024
+"""Tokens in a pass; activations of a 135M model take about 1 MiB per token in fp32. A longer sequence is alone."""
 
 
 @dataclass(frozen=True)

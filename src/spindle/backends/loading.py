@@ -8,8 +8,8 @@ from spindle.backends.contract import BaseModel, UserError
 from spindle.backends.quiet import quiet_transformers
 
 
-def load_network(model: BaseModel, device: torch.device, dtype: torch.dtype, attention: str | None) -> Any:
-    """The network of a model, frozen, to run with one of the attention functions of `transformers` (None: its choice).
+def load_network(model: BaseModel, device: torch.device, dtype: torch.dtype) -> Any:
+    """The network of a model, frozen.
 
     Raises `UserError` where weights are missing, which `transformers` would draw at random.
     """
@@ -19,7 +19,7 @@ def load_network(model: BaseModel, device: torch.device, dtype: torch.dtype, att
         # The top of the package imports this one architecture; the automatic classes take twice as long.
         network_class = getattr(transformers, model.architecture)
         network, notes = network_class.from_pretrained(
-            model.path, dtype=dtype, attn_implementation=attention, local_files_only=True, output_loading_info=True
+            model.path, dtype=dtype, local_files_only=True, output_loading_info=True
         )
     lacking = sorted({*notes["missing_keys"], *(name for name, *_ in notes["mismatched_keys"])})
     if lacking:

@@ -33,7 +33,9 @@ class _Example(NamedTuple):
 
 def load(model: BaseModel, device: torch.device, dtype: torch.dtype) -> GenericBase:
     """Load a model as a generic base. Raises `UserError` where its numbers are not those of the library."""
-    network = load_network(model, device, dtype, attention=None)
+    network = load_network(model, device, dtype)
+    if getattr(network.config.get_text_config(decoder=True), "attn_logit_softcapping", None):
+        network.set_attn_implementation("eager")  # the library's other functions leave the soft cap of scores out
     example = _run_untouched(network, model, device)
     base = GenericBase(model, network, device, dtype)
     base.places = _used_places(base, example)

@@ -47,7 +47,7 @@ def test_loss_and_gradient_match_float64(model: TinyModel, loss: str) -> None:
     assert result.metrics["loss:sum"] == pytest.approx(expected.loss, rel=1e-5, abs=1e-4)
     for output, logprobs in zip(result.outputs, expected.logprobs, strict=True):
         assert output["logprobs"].dtype == np.float32
-        np.testing.assert_allclose(output["logprobs"], logprobs, atol=1e-5)
+        np.testing.assert_allclose(output["logprobs"], logprobs, atol=2e-5)
     reference.assert_gradients(tiny.gradient(backend), expected.gradient)
 
 
@@ -88,7 +88,7 @@ def test_forward_and_gradient_match_peft(model: TinyModel) -> None:
     adapter = backend._models["m"].adapter
     network = type(model.network)(model.network.config).eval()
     network.load_state_dict(model.network.state_dict())
-    names = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj", "lm_head"]
+    names = sorted({"lm_head", *(path.rpartition(".")[2] for path in adapter.pairs if path != HEAD)})
     wrapped: Any = peft.get_peft_model(network, peft.LoraConfig(r=4, lora_alpha=32, target_modules=names))
     leaves = {}
     for path, pair in adapter.pairs.items():
@@ -176,7 +176,7 @@ def test_the_same_seed_gives_the_same_bytes(llama: TinyModel) -> None:
     assert all(torch.equal(parameters[name], same[name]) for name in parameters)
     assert not any(torch.equal(parameters[name], other[name]) for name in parameters if ".lora_A." in name)
     a = parameters["model.layers.0.mlp.down_proj.lora_A.weight"]
-    assert float(a.detach().abs().max()) == pytest.approx(48**-0.5, rel=0.1), "uniform in ±1/sqrt(in), as in PEFT"
+    assert float(a.detach().abs().max()) == pytest.approx(a.shape[1] ** -0.5, rel=0.1), "uniform in ±1/sqrt(in), as in PEFT"
 
 
 def _bad(**changes: Any) -> Datum:
