@@ -252,7 +252,7 @@ class Catalogue:
                 self._leases.retire(older.directory)
 
     def _check_room(self, path: CheckpointPath, size: int, older: Checkpoint | None, owner: str) -> None:
-        kept = [known for known in self.index.checkpoints() if known is not older]
+        kept = [known for known in self.checkpoints() if known is not older]
         used = sum(known.size_bytes for known in kept)
         self.room.check(path, size, used, [known for known in kept if self.owner(known.path.run) == owner])
 

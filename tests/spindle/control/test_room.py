@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from spindle.control.catalogue import Catalogue
 from spindle.control.paths import Kind
 from spindle.control.records import SaveOptions
 from spindle.control.room import FLOOR
-from tests.spindle.control.saving import INFO, a_run, path, save, start_run
+from tests.spindle.control.saving import INFO, Clock, a_run, path, save, start_run
 
 
 def files(root: Path) -> list[Path]:
@@ -44,6 +45,16 @@ def test_what_an_overwrite_frees_counts_and_a_copy_takes_room(tmp_path: Path) ->
         catalogue.copy(path(), a_run("c:train:0"), None)
     assert catalogue.run("c:train:0") is None
     assert len(files(tmp_path)) == 1
+
+
+def test_what_has_expired_takes_no_room(tmp_path: Path) -> None:
+    clock = Clock()
+    catalogue = Catalogue(tmp_path, checkpoint_bytes=10_000, now=clock)
+    save(catalogue, path("brief"), "x" * 9000, SaveOptions(ttl_seconds=3600))
+    with pytest.raises(UserError, match="was not saved"):
+        save(catalogue, path("next"), "x" * 9000)
+    clock.time += timedelta(seconds=3600)
+    save(catalogue, path("next"), "x" * 9000)
 
 
 def test_a_disk_that_is_almost_full_is_left_alone(tmp_path: Path) -> None:
