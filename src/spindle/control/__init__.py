@@ -1,4 +1,4 @@
-"""Who may do what, and what is kept: sessions, training runs, promises, sampling sessions, checkpoints, the key.
+"""Who may do what, and what is kept: sessions, runs, promises, samplers, uploaded losses, checkpoints, limits, keys.
 
 `service.Service` is the whole of it for the wire. Everything but the checkpoint catalogue lives in memory and ends with
 the process; checkpoints and what is known about their runs are on disk, whole at every moment.

@@ -121,7 +121,7 @@ class Training:
         return self._open(new, make, WeightsLoaded(path, new.model_id), check)
 
     def _open(self, new: NewModel, make: Callable[[Backend], None], result: Any, check: Callable[[], None]) -> Promise:
-        request_id = f"{new.model_id}:0"
+        request_id = f"{new.model_id}:create"
         if (promise := self.promises.get(request_id)) is not None:
             return promise
         if new.session_id in self.sessions.live():

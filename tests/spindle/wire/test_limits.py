@@ -83,6 +83,7 @@ def test_parts_that_no_server_could_hold_until_the_first_one_comes_fail_in_their
         model = desk.model()
         held = desk.gradient(model, 2, tokens=10)
         beyond = desk.gradient(model, 3, tokens=1)
+        assert desk.service.training.tokens.held_by(model) == 10, "what is refused holds nothing"
         assert desk.ended(desk.gradient(model, 1, tokens=1))["metrics"]
         assert desk.ended(held)["metrics"]
         assert "send less than 10 tokens at a time" in desk.failure(beyond)

@@ -155,6 +155,13 @@ def test_a_command_that_makes_no_sense_fails_in_its_turn(
     assert desk.ended(desk.step(model, 2))["metrics"]
 
 
+@pytest.mark.parametrize("seq_id", [0, -1])
+def test_a_command_that_is_before_the_first_one_is_no_other_request(desk: Desk, seq_id: int) -> None:
+    model = desk.model()
+    assert "count from 1" in desk.failure(desk.step(model, seq_id))
+    assert "count from 1" in desk.failure(desk.gradient(model, seq_id))
+
+
 @pytest.mark.parametrize(
     "chunk",
     [{"type": "image", "data": "aGk=", "format": "png"}, {"type": "image_asset_pointer"}, {"type": "dmel"}],
