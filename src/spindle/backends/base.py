@@ -1,5 +1,6 @@
 """A base model in memory: frozen `transformers` weights under LoRA layers, and the passes made with them."""
 
+import contextlib
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -11,6 +12,7 @@ from torch import Tensor
 from spindle.backends.caches import PromptCache, RowCache
 from spindle.backends.contract import BaseModel
 from spindle.backends.lora import HEAD, Place, Routing, Span, lora_linear, parts
+from spindle.backends.models.directory import read_config
 from spindle.backends.packing import Plan
 from spindle.backends.stopping import Text
 
@@ -64,11 +66,17 @@ class Base(ABC):
         cache: PromptCache | RowCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | Plan | None = None,
+        recompute: bool = False,
     ) -> Tensor:
         """Final hidden states [B, T, hidden] of `tokens` [B, T]; without positions and mask, causal from position 0.
 
+        With `recompute`, layers keep their inputs alone for the backward pass, which must be made under `routed`.
         Only a base that packs takes a cache, positions or a mask.
         """
+
+    def routed(self, spans: Sequence[Span]) -> contextlib.AbstractContextManager[None]:
+        """While it lasts, what layers compute again for a backward pass goes through the adapters of `spans`."""
+        return self._routing.over(spans)
 
     def logits(self, states: Tensor, spans: Sequence[Span]) -> Tensor:
         """[n, hidden] to [n, vocabulary], in fp32; spans are counted in rows of `states`."""
@@ -99,10 +107,10 @@ class Base(ABC):
 
 
 def _end_tokens(model: BaseModel) -> list[int]:
-    for name in ("generation_config.json", "config.json"):
-        file = model.path / name
-        if file.is_file():
-            ids = json.loads(file.read_text(encoding="utf-8")).get("eos_token_id")
-            if ids is not None:
-                return [ids] if isinstance(ids, int) else list(ids)
+    file = model.path / "generation_config.json"
+    generation = json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+    for settings in (generation, read_config(model.name, model.path)):
+        ids = settings.get("eos_token_id")
+        if ids is not None:
+            return [ids] if isinstance(ids, int) else list(ids)
     return []

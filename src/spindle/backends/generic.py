@@ -50,6 +50,7 @@ class GenericBase(Base):
         cache: PromptCache | RowCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | Plan | None = None,
+        recompute: bool = False,
     ) -> Tensor:
         if cache is not None or positions is not None or mask is not None:
             raise ValueError("a base that does not pack takes whole rows only; see GenericCache for decoding")

@@ -4,9 +4,11 @@ Their attention is Spindle's own (`attention`), so that sequences can be packed 
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from spindle.backends.base import Base
 from spindle.backends.caches import PromptCache, RowCache
@@ -43,6 +45,7 @@ class LayeredBase(Base):
         cache: PromptCache | RowCache | None = None,
         positions: Tensor | None = None,
         mask: Tensor | Plan | None = None,
+        recompute: bool = False,
     ) -> Tensor:
         if positions is None:
             positions = torch.arange(tokens.shape[1], device=self.device)[None]
@@ -50,8 +53,7 @@ class LayeredBase(Base):
             states: Tensor = self._decoder.embed_tokens(tokens)
             rotary = self._decoder.rotary_emb(states, position_ids=positions)
             for layer in self._decoder.layers:
-                states = layer(
-                    states, attention_mask=mask, position_embeddings=rotary, past_key_values=cache, use_cache=False
-                )
+                run = partial(layer, attention_mask=mask, position_embeddings=rotary, past_key_values=cache)
+                states = checkpoint(run, states, use_reentrant=False) if recompute else run(states)
             normed: Tensor = self._decoder.norm(states)
         return normed

@@ -15,14 +15,12 @@ from torch import Tensor
 from spindle.backends import head, losses
 from spindle.backends.base import Base
 from spindle.backends.batching import packed_batches, padded_batches
+from spindle.backends.budget import TOKENS_AT_ONCE
 from spindle.backends.contract import Array, Datum, ForwardBackward, ForwardBackwardResult, UserError
 from spindle.backends.head import Targets
 from spindle.backends.lora import Adapter, Span
 from spindle.backends.losses.metrics import reduced
 from spindle.backends.packing import Packed, Plan, pack
-
-TOKENS_AT_ONCE = 1024
-"""Tokens in a pass; activations of a 135M model take about 1 MiB per token in fp32. A longer sequence is alone."""
 
 
 @dataclass(frozen=True)
@@ -186,8 +184,9 @@ def _passes(base: Base, pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
 
 
 def _run_pass(base: Base, pieces: Sequence[_Piece], *, forward_only: bool) -> None:
+    recompute = not forward_only and sum(piece.rows for piece in pieces) > TOKENS_AT_ONCE
     with torch.set_grad_enabled(not forward_only):
-        states = _states(base, pieces)
+        states = _states(base, pieces, recompute=recompute)
     gradients = []
     for piece, part in zip(pieces, torch.split(states.detach(), [piece.rows for piece in pieces]), strict=True):
         gradient = None
@@ -199,23 +198,28 @@ def _run_pass(base: Base, pieces: Sequence[_Piece], *, forward_only: bool) -> No
                 piece.work.error = error
         gradients.append(torch.zeros_like(part) if gradient is None else gradient)
     if states.requires_grad:
-        states.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]
+        with base.routed(_spans(pieces)):
+            states.backward(torch.cat(gradients))  # type: ignore[no-untyped-call]
 
 
-def _states(base: Base, pieces: Sequence[_Piece]) -> Tensor:
+def _spans(pieces: Sequence[_Piece]) -> list[Span]:
+    """Whose rows of a pass are whose: packed rows are tokens, padded ones sequences."""
+    return [Span(piece.work.adapter, piece.rows if piece.packed else len(piece.data)) for piece in pieces]
+
+
+def _states(base: Base, pieces: Sequence[_Piece], *, recompute: bool) -> Tensor:
     """Final hidden states of the pieces' rows, [rows, hidden]."""
     packed = [piece.packed for piece in pieces if piece.packed is not None]
     if not packed:
         (piece,) = pieces
         padded = base.pad([datum.tokens for datum in piece.data])
-        return base.hidden(padded.tokens, [Span(piece.work.adapter, len(piece.data))])[padded.real]
-    spans = [Span(piece.work.adapter, piece.rows) for piece in pieces]
+        return base.hidden(padded.tokens, _spans(pieces), recompute=recompute)[padded.real]
     tokens, positions = (
         torch.as_tensor(np.concatenate(arrays)).to(base.device)[:, None]
         for arrays in ([part.tokens for part in packed], [part.positions for part in packed])
     )
     plan = Plan(packed, base.device, base.dtype)
-    return base.hidden(tokens, spans, positions=positions, mask=plan)[:, 0]
+    return base.hidden(tokens, _spans(pieces), positions=positions, mask=plan, recompute=recompute)[:, 0]
 
 
 def _check_finite(

@@ -89,11 +89,12 @@ class Routing:
 
     @contextlib.contextmanager
     def over(self, spans: Sequence[Span]) -> Iterator[None]:
+        before = self.spans
         self.spans = spans
         try:
             yield
         finally:
-            self.spans = ()
+            self.spans = before
 
 
 @dataclass(frozen=True)

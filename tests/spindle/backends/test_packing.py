@@ -7,7 +7,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from spindle.backends import batching, learner, packing
+from spindle.backends import batching, layers, learner, packing
 from spindle.backends.contract import Array, Datum, ForwardBackward, ForwardBackwardResult, LoraShape, UserError
 from spindle.backends.layered import LayeredBase
 from spindle.backends.torch_backend import TorchBackend
@@ -234,3 +234,25 @@ def test_adapters_stay_fp32_on_a_base_of_another_type(llama: TinyModel) -> None:
     assert 0 < max(errors) < 0.1
     for name, part in gradient.items():
         assert F.cosine_similarity(part.flatten(), near[name].flatten(), dim=0) > 0.95, name
+
+
+def test_a_sequence_over_the_budget_is_computed_again_layer_by_layer(
+    llama: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same gradient, from the inputs of the layers alone."""
+    data = rollouts([tiny.tokens(90, 3)])
+
+    def trained() -> dict[str, torch.Tensor]:
+        backend = llama.backend()
+        tiny.create(backend, llama)
+        tiny.train(backend, ForwardBackward("m", data, "importance_sampling"))
+        return tiny.gradient(backend)
+
+    kept = trained()
+    calls = []
+    turned = layers._turned
+    monkeypatch.setattr(layers, "_turned", lambda *tensors: (calls.append(tensors[0].shape), turned(*tensors))[1])
+    monkeypatch.setattr(learner, "TOKENS_AT_ONCE", 40)
+    computed_again = trained()
+    assert len(calls) == 3 * 2 * (2 + 1), "three layers turn queries and keys in two forward passes and a backward one"
+    assert all(torch.equal(part, computed_again[name]) for name, part in kept.items())

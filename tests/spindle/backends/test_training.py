@@ -176,7 +176,9 @@ def test_the_same_seed_gives_the_same_bytes(llama: TinyModel) -> None:
     assert all(torch.equal(parameters[name], same[name]) for name in parameters)
     assert not any(torch.equal(parameters[name], other[name]) for name in parameters if ".lora_A." in name)
     a = parameters["model.layers.0.mlp.down_proj.lora_A.weight"]
-    assert float(a.detach().abs().max()) == pytest.approx(a.shape[1] ** -0.5, rel=0.1), "uniform in ±1/sqrt(in), as in PEFT"
+    assert float(a.detach().abs().max()) == pytest.approx(a.shape[1] ** -0.5, rel=0.1), (
+        "uniform in ±1/sqrt(in), as in PEFT"
+    )
 
 
 def _bad(**changes: Any) -> Datum:
