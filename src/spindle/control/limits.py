@@ -10,7 +10,7 @@ from spindle.control.errors import BusyError
 
 SOON = 1.0
 """Seconds after which room in a queue is worth another look."""
-LATER = 10.0
+LATER = 5.0
 """The same where something must end first."""
 
 
