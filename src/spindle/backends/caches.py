@@ -9,6 +9,9 @@ from torch import Tensor
 GRAIN = 32
 """Positions are computed in multiples of this, so that sums over them do not depend on who else is in a batch."""
 
+_SPARE = 128
+"""Positions that a cache has at first beyond what it needs."""
+
 
 class KeysValues(NamedTuple):
     """What attention keeps of one prompt."""
@@ -67,11 +70,11 @@ class RowCache:
         lengths = [self.lengths[row] if isinstance(row, int) else row.keys.shape[2] for row in rows]
         moves = [(slot, row) for slot, row in enumerate(rows) if isinstance(row, int) and row != slot]
         self._reserve(len(rows), max(lengths) + 1, longest, rows)
-        targets = torch.tensor([slot for slot, _ in moves], dtype=torch.long, device=self._device)
-        sources = torch.tensor([row for _, row in moves], dtype=torch.long, device=self._device)
         if moves:
+            targets, sources = torch.tensor(moves, device=self._device).T
+            filled = max(lengths[slot] for slot, _ in moves)
             for block in (*self._keys, *self._values):
-                block[targets] = block[sources]
+                block[targets, :, :filled] = block[sources, :, :filled]
         started: dict[int, list[int]] = {}
         prompts: dict[int, KeysValues] = {}
         for slot, row in enumerate(rows):
@@ -90,12 +93,12 @@ class RowCache:
                 block[index, :, :length] = part
 
     def _reserve(self, slots: int, needed: int, longest: int, rows: Sequence["int | KeysValues"]) -> None:
-        """Have at least `slots` slots of `needed` positions, growing by half up to what the longest row may need."""
+        """Have at least `slots` slots of `needed` positions, and some to grow into, up to what any row may need."""
         old_slots, _, old_capacity, _ = self._keys[0].shape if self._keys else (0, 0, 0, 0)
         if slots <= old_slots and needed <= old_capacity:
             return
-        wanted = max(needed, old_capacity * 3 // 2) if needed > old_capacity else old_capacity
-        capacity = _rounded(min(wanted, longest))
+        wanted = needed + max(_SPARE, old_capacity // 2) if needed > old_capacity else old_capacity
+        capacity = _rounded(max(needed, min(wanted, longest)))
         occupied = max(len(self.lengths), slots)
         if not self._keys:
             first = next(row for row in rows if not isinstance(row, int))

@@ -7,11 +7,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from spindle.backends import requests
+from spindle.backends import decoding, requests
 from spindle.backends.base import Base
 from spindle.backends.choice import choose
 from spindle.backends.contract import SampleRequest, SampleResult, UserError
-from spindle.backends.decoding import decoder
 from spindle.backends.lora import Adapter
 from spindle.backends.prompts import Prompt, Prompts
 from spindle.backends.requests import Job
@@ -36,7 +35,7 @@ class Sampler:
         self._reset()
 
     def _reset(self) -> None:
-        self._decoder = decoder(self._base)
+        self._decoder = decoding.decoder(self._base)
         self._jobs: dict[int, Job] = {}
         self._waiting: deque[tuple[Job, Row]] = deque()
         self._refused: Ended = []
@@ -79,15 +78,24 @@ class Sampler:
             raise
 
     def _admit(self) -> list[tuple[Job, Row]]:
-        """Take as many rows as there is room for, oldest request first; at least one if nothing runs."""
+        """Take as many rows as there is room for, oldest request first; at least one if nothing runs.
+
+        No more prompts than a pass computes at once, so that no step takes long.
+        """
         going = [row for row in self._decoder.rows if not row.done]
         count, longest = len(going), max((row.longest for row in going), default=0)
         room = _room(self._base.device)
-        admitted = []
+        admitted, new_prompts, new_tokens = [], set[Prompt](), 0
         while self._waiting and count < ROWS_AT_ONCE:
-            longest = max(longest, self._waiting[0][1].longest)
+            row = self._waiting[0][1]
+            longest = max(longest, row.longest)
             if count and (count + 1) * self._row_bytes(longest) > room:
                 break
+            if row.prompt.states is None and row.prompt not in new_prompts:
+                new_tokens += len(row.prompt.tokens)
+                if new_prompts and new_tokens > decoding.PROMPT_TOKENS_AT_ONCE:
+                    break
+                new_prompts.add(row.prompt)
             admitted.append(self._waiting.popleft())
             count += 1
         return admitted

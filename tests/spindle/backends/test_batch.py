@@ -146,6 +146,15 @@ def test_long_requests_wait_for_room_in_the_cache(llama: TinyModel, monkeypatch:
             np.testing.assert_array_equal(a.tokens, b.tokens)
 
 
+def test_a_step_computes_no_more_prompts_than_a_pass_takes(llama: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoding, "PROMPT_TOKENS_AT_ONCE", 64)
+    batch = llama.backend().sampling(llama.name)
+    for key, length in enumerate([30, 30, 30, 90, 4]):
+        prompt = tiny.tokens(length, seed=key)
+        batch.add(key, SampleRequest(llama.name, None, prompt, 2, SamplingParams(1, seed=0)))
+    assert [sorted(key for key, _ in batch.step()) for _ in range(4)] == [[0, 1], [2], [3], [4]]
+
+
 def test_a_prompt_asked_for_again_is_not_computed_again(llama: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
     backend = llama.backend()
     computed: list[int] = []
