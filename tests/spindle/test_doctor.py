@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,10 +13,10 @@ import pytest
 from spindle.backends import MachineError, describe
 from spindle.cli import checks
 from spindle.cli.checks import Check, Work
-from spindle.cli.doctor import BATCH_TOKENS
 from spindle.cli.kinds import Model
-from spindle.cli.settings import Settings
+from spindle.cli.settings import Settings, load
 from tests.servers import tiny_model
+from tests.spindle.command import spindle
 
 WORK = Work(batch_tokens=512, rank=8, sequences=2)
 
@@ -35,15 +34,9 @@ def settings(data: Path, **others: Any) -> Settings:
     return Settings(data=data, port=0, device="cpu", **others)
 
 
-def doctor(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPINDLE_")}
-    command = [sys.executable, "-m", "spindle.cli", "doctor", *arguments]
-    return subprocess.run(command, env=kept, capture_output=True, text=True, timeout=60, check=False)
-
-
 def test_the_command_ends_well_where_nothing_is_wrong_and_imports_no_sdk(tiny: Path, tmp_path: Path) -> None:
     arguments = ["--model", f"test/tiny={tiny}", "--port", "0", "--data", str(tmp_path / "new"), "--json"]
-    result = doctor(*arguments)
+    result = spindle("doctor", *arguments)
     assert (result.returncode, result.stderr) == (0, "")
     report = json.loads(result.stdout)
     assert report["ok"]
@@ -56,7 +49,7 @@ def test_the_command_ends_well_where_nothing_is_wrong_and_imports_no_sdk(tiny: P
 
 
 def test_the_command_fails_in_words_where_something_is_wrong(tmp_path: Path) -> None:
-    result = doctor("--model", "org/missing", "--port", "0", "--data", str(tmp_path))
+    result = spindle("doctor", "--model", "org/missing", "--port", "0", "--data", str(tmp_path))
     assert (result.returncode, result.stderr) == (1, "")
     assert (
         "wrong model org/missing: not installed\n      Fetch it with `spindle models pull org/missing`" in result.stdout
@@ -83,12 +76,6 @@ def test_weights_that_are_no_weights(tiny: Path, tmp_path: Path, content: bytes)
     check = look(settings(tmp_path, models=(Model("test/tiny", tmp_path / "model"),)))["model test/tiny"]
     assert check.state == "wrong"
     assert "model.safetensors is no safetensors file" in str(check.advice)
-
-
-def test_the_default_budget_is_the_learners() -> None:
-    from spindle.backends.learner import TOKENS_AT_ONCE
-
-    assert BATCH_TOKENS == TOKENS_AT_ONCE
 
 
 @pytest.mark.parametrize("device", ["cuda:99", "cuda"])
@@ -172,4 +159,15 @@ def test_a_key_that_no_client_would_send(tmp_path: Path) -> None:
     check = look(settings(tmp_path))["keys"]
     assert check.state == "wrong"
     assert "hunter2" not in str(check)
-    assert look(settings(tmp_path, keys={"alice": "tml-alice-alice"}))["keys"].found == "of alice"
+
+
+def test_keys_that_others_can_read(tmp_path: Path) -> None:
+    file = tmp_path / "keys.toml"
+    file.write_text('alice = "tml-alice-alice"')
+    file.chmod(0o640)
+    given = load(None, {"keys_file": str(file), "data": str(tmp_path), "port": 0, "device": "cpu"})
+    check = look(given)["keys"]
+    assert (check.found, check.state) == ("of alice", "note")
+    assert "chmod 600" in str(check.advice)
+    file.chmod(0o600)
+    assert look(given)["keys"] == Check("keys", "of alice")

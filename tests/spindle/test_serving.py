@@ -1,27 +1,19 @@
 """`spindle serve` and `spindle models` as a person uses them: files, several models, several owners, plugins."""
 
 import hashlib
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.servers import MODEL, SpindleServer, tiny_model
+from tests.spindle.command import spindle
 
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tiny_model(tmp_path_factory.mktemp("tiny"))
-
-
-def spindle(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("SPINDLE_")}
-    command = [sys.executable, "-m", "spindle.cli", *arguments]
-    return subprocess.run(command, env=kept, capture_output=True, text=True, timeout=60, check=False)
 
 
 def served(server: SpindleServer, key: str) -> httpx.Response:
@@ -126,7 +118,4 @@ def test_a_server_that_cannot_start_says_why_in_one_line(
     tiny: Path, tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     base = ("serve", "--model", f"{MODEL}={tiny}", "--port", "0", "--data", str(tmp_path))
-    result = spindle(*base, *arguments)
-    assert (result.returncode, result.stdout) == (1, "")
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith(f"spindle: {sentence}")
+    assert spindle(*base, *arguments).complaint.startswith(f"spindle: {sentence}")

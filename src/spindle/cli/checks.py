@@ -16,7 +16,7 @@ from typing import Literal
 from spindle import backends
 from spindle.backends import BaseModel, Machine, MachineError, ModelError, PluginError, models
 from spindle.cli.kinds import Model
-from spindle.cli.settings import Settings
+from spindle.cli.settings import Settings, exposure
 from spindle.control.keys import KeyProblemError, api_key
 from spindle.wire.server import bind
 
@@ -226,7 +226,8 @@ def _answers(settings: Settings) -> bool:
 
 def _key(settings: Settings, environment: Mapping[str, str]) -> Check:
     if settings.keys:
-        return Check("keys", f"of {', '.join(settings.keys)}")
+        warning = exposure(settings)
+        return Check("keys", f"of {', '.join(settings.keys)}", "ok" if warning is None else "note", warning)
     if "SPINDLE_API_KEY" not in environment and not (settings.folder / "api-key").exists():
         return Check("keys", "none yet; one is made at the first start")
     try:

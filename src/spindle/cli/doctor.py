@@ -10,11 +10,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
+from spindle.backends.budget import TOKENS_AT_ONCE
 from spindle.cli.console import DataOption
 from spindle.cli.settings import load
 
-BATCH_TOKENS = 2048
-"""What the learner computes at once unless one sequence is longer."""
 RANK = 32
 
 _MARKS = {"ok": "[green]ok[/]   ", "note": "[yellow]note[/] ", "wrong": "[bold red]wrong[/]"}
@@ -34,7 +33,7 @@ def doctor_command(
     ] = None,
     batch_tokens: Annotated[
         int, typer.Option(help="Tokens trained at once, for the memory needed.", min=1)
-    ] = BATCH_TOKENS,
+    ] = TOKENS_AT_ONCE,
     rank: Annotated[int, typer.Option(help="Rank of the adapter.", min=1, max=256)] = RANK,
     sequences: Annotated[int, typer.Option(help="Sequences sampled at once, to the full context.", min=0)] = 0,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,

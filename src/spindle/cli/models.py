@@ -10,8 +10,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from spindle.backends import models
+from spindle.backends.budget import TOKENS_AT_ONCE
 from spindle.cli.console import DataOption, UsageProblemError, say, screen, warn
-from spindle.cli.doctor import BATCH_TOKENS, RANK
+from spindle.cli.doctor import RANK
 from spindle.cli.kinds import read_model
 from spindle.config import data_directory
 from spindle.control.lock import exclusive
@@ -117,7 +118,7 @@ class _Entry(NamedTuple):
 
 def _described(model: models.InstalledModel) -> _Entry:
     info = models.inspect(model.name, model.path)
-    memory = models.estimate(info, RANK, BATCH_TOKENS, sequences=0, dtype="float32")
+    memory = models.estimate(info, RANK, TOKENS_AT_ONCE, sequences=0, dtype="float32")
     return _Entry(
         name=model.name,
         architecture=info.architecture,

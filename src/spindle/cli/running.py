@@ -27,24 +27,24 @@ def run(settings: Settings) -> None:
     """Serve until SIGINT or SIGTERM."""
     cache = models.cache_directory(settings.folder)
     keys = settings.keys or {LOCAL: api_key(settings.folder, os.environ)}
-    listener = _bind(settings)
-    served = _base_models(settings, cache)
-    with status(f"Loading {', '.join(served)} ..."):
-        backend = backends.load(
-            served,
-            device=settings.device,
-            dtype=settings.dtype,
-            threads=settings.threads,
-            plugins=settings.plugins,
-        )
-        service = Service.build(backend, settings.folder, limits=settings.limits, public_url=settings.public_url)
-    host, port = listener.getsockname()[:2]
-    exports = {"TINKER_BASE_URL": f"http://{_reachable(host)}:{port}"}
-    if not settings.keys:
-        exports |= {"TINKER_API_KEY": keys[LOCAL]}
-    exports |= {"HF_HUB_CACHE": str(cache)}
-    app = create_app(service, keys, settings.grace)
-    serve(app, listener, lambda: _announce(settings, backend.plugins(), list(served), exports))
+    with _bind(settings) as listener:
+        served = _base_models(settings, cache)
+        with status(f"Loading {', '.join(served)} ..."):
+            backend = backends.load(
+                served,
+                device=settings.device,
+                dtype=settings.dtype,
+                threads=settings.threads,
+                plugins=settings.plugins,
+            )
+            service = Service.build(backend, settings.folder, limits=settings.limits, public_url=settings.public_url)
+        host, port = listener.getsockname()[:2]
+        exports = {"TINKER_BASE_URL": f"http://{_reachable(host)}:{port}"}
+        if not settings.keys:
+            exports |= {"TINKER_API_KEY": keys[LOCAL]}
+        exports |= {"HF_HUB_CACHE": str(cache)}
+        app = create_app(service, keys, settings.grace)
+        serve(app, listener, lambda: _announce(settings, backend.plugins(), list(served), exports))
     if service.engine.running:
         os._exit(0)  # a long computation is in the way; nothing unfinished is visible on disk
 

@@ -1,7 +1,5 @@
 """`spindle serve`: a server from its settings, and what it says when it is ready."""
 
-import shlex
-import stat
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +7,7 @@ import typer
 
 from spindle.cli.console import DataOption, warn
 from spindle.cli.kinds import LIMIT_KINDS
-from spindle.cli.settings import Settings, in_force, load
+from spindle.cli.settings import Settings, exposure, in_force, load
 from spindle.control.lock import exclusive
 
 DEFAULTS = Settings()
@@ -82,12 +80,7 @@ def serve_command(
         return
     from spindle.cli.running import run  # takes a second to import
 
-    if settings.keys and (secrets := settings.keys_file or config) is not None:
-        _warn_of_readers(secrets)
+    if (warning := exposure(settings)) is not None:
+        warn(warning)
     with exclusive(settings.folder):
         run(settings)
-
-
-def _warn_of_readers(file: Path) -> None:
-    if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        warn(f"{file} holds keys and others on this machine can read it; `chmod 600 {shlex.quote(str(file))}` helps.")

@@ -2,6 +2,8 @@
 
 import difflib
 import json
+import shlex
+import stat
 import tomllib
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -41,6 +43,8 @@ class Settings:
     """The key of each owner; empty for the one of `SPINDLE_API_KEY`, or else the one kept in the data folder."""
     keys_file: Path | None = None
     """A file of keys alone, which can be kept where others cannot read it."""
+    file: Path | None = field(default=None, compare=False)
+    """Where the settings were read."""
 
     @property
     def folder(self) -> Path:
@@ -72,7 +76,15 @@ def load(file: Path | None, options: Mapping[str, Any]) -> Settings:
     if "keys_file" in values:
         values["keys"] = _keys(_toml(values["keys_file"]), f"{values['keys_file']}: ")
     _refuse_twins(model.name for model in values.get("models", ()))
-    return Settings(**(values | {"limits": Limits(**limits)}))
+    return Settings(**(values | {"limits": Limits(**limits), "file": file}))
+
+
+def exposure(settings: Settings) -> str | None:
+    """A warning where others on this machine can read the keys."""
+    file = settings.keys_file or settings.file
+    if not settings.keys or file is None or not file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        return None
+    return f"{file} holds keys and others on this machine can read it; `chmod 600 {shlex.quote(str(file))}` helps."
 
 
 def in_force(settings: Settings) -> str:

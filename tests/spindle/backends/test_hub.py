@@ -183,7 +183,7 @@ def test_a_gated_model_opens_to_the_token_of_the_environment(
         ("org/nothing", "has no model org/nothing, or it is private: check the name, or give a token in HF_TOKEN"),
         (CODE_ONLY, r"org/code-only on the hub has no config\.json and no model\*\.safetensors"),
         (BROKEN, "answered HTTP 500 when asked for org/broken"),
-        (ALIEN, "has the architecture ResNetForImageClassification"),
+        (ALIEN, r"is of no architecture that Spindle can serve: its architectures \(ResNetForImageClassification\)"),
         ("../escape/x", "is not of the form ORG/NAME"),
     ],
 )

@@ -75,7 +75,12 @@ def pull(name: str, cache: Path, progress: Callable[[Progress], None]) -> Instal
         raise ModelError(
             f"{hub} answered HTTP {error.response.status_code} when asked for {name}; try again later."
         ) from None
-    except (httpx.HTTPError, errors.LocalEntryNotFoundError) as error:
+    except (
+        httpx.HTTPError,
+        errors.LocalEntryNotFoundError,
+        errors.FileMetadataError,
+        errors.XetDownloadError,
+    ) as error:
         raise ModelError(
             f"The connection to {hub} failed for {name} ({type(error).__name__}); check the network and HF_ENDPOINT, "
             f"or copy the model here and `spindle models add {name}=PATH`."
