@@ -1,12 +1,14 @@
 """Getting weights out: exports, links that need no key, and what lies behind them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from email.utils import format_datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 from spindle.backends.contract import ADAPTER_FILES, UserError
 from spindle.control import Promise, archive
@@ -68,10 +70,13 @@ def download_file(
     request: Request, run_id: str, kind: str, name: str, file: str, expires: str = "", signature: str = ""
 ) -> Response:
     _check(request, expires, signature)
-    found = _files(request, addressed(run_id, kind, name)).get(file)
-    if found is None:
-        raise NotFoundError(f"There is no file {file!r} in this checkpoint.")
-    return FileResponse(found, media_type="application/octet-stream", filename=Path(file).name)
+
+    def respond(files: Mapping[str, Path]) -> Response:
+        if file not in files:
+            raise NotFoundError(f"There is no file {file!r} in this checkpoint.")
+        return FileResponse(files[file], media_type="application/octet-stream", filename=Path(file).name)
+
+    return _lent(request, addressed(run_id, kind, name), respond)
 
 
 @downloads.get(ARCHIVE)
@@ -79,24 +84,44 @@ def download_archive(
     request: Request, run_id: str, kind: str, name: str, expires: str = "", signature: str = ""
 ) -> Response:
     _check(request, expires, signature)
-    path = addressed(run_id, kind, name)
-    files = _files(request, path)
 
-    def content() -> Iterator[bytes]:
-        with service_of(request).catalogue.reading(path):
-            yield from archive.pieces(files)
+    def respond(files: Mapping[str, Path]) -> Response:
+        headers = {"Content-Length": str(archive.length(files))}
+        return StreamingResponse(archive.pieces(files), media_type="application/x-tar", headers=headers)
 
-    headers = {"Content-Length": str(archive.length(files))}
-    return StreamingResponse(content(), media_type="application/x-tar", headers=headers)
+    return _lent(request, addressed(run_id, kind, name), respond)
 
 
-def _files(request: Request, path: CheckpointPath) -> Mapping[str, Path]:
-    """What a client may download of a checkpoint: of a training state, the adapter."""
-    checkpoint = service_of(request).catalogue.get(path)
-    if checkpoint is None:
+class Lent(Response):
+    """A response made of files that are given back when it was sent, or could not be."""
+
+    background = None
+
+    def __init__(self, response: Response, give_back: Callable[[], None]) -> None:
+        self._response = response
+        self._give_back = give_back
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._give_back()
+
+
+def _lent(request: Request, path: CheckpointPath, respond: Callable[[Mapping[str, Path]], Response]) -> Response:
+    """A response made of what may be downloaded of a checkpoint, and which keeps it: of a state, the adapter."""
+    catalogue = service_of(request).catalogue
+    checkpoint = catalogue.get(path)
+    if checkpoint is None or not catalogue.borrow(path, checkpoint.directory):
         raise NotFoundError(f"There is no checkpoint {path} on this server: it expired or was deleted.")
+    give_back = partial(catalogue.give_back, checkpoint.directory)
     files = checkpoint.files()
-    return {name: file for name, file in files.items() if path.kind is not Kind.TRAINING or name in ADAPTER_FILES}
+    wanted = {name: file for name, file in files.items() if path.kind is not Kind.TRAINING or name in ADAPTER_FILES}
+    try:
+        return Lent(respond(wanted), give_back)
+    except Exception:
+        give_back()
+        raise
 
 
 def _link(request: Request, route: str, path: CheckpointPath, file: str = "") -> Link:

@@ -1,13 +1,15 @@
 """Runs and checkpoints over REST, as plain HTTP: what `RestClient` and the `tinker` command ask."""
 
+import asyncio
 import io
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
@@ -17,7 +19,7 @@ from spindle.control import Service
 from spindle.control.paths import CheckpointPath, Kind
 from spindle.control.records import SaveOptions
 from spindle.wire import create_app
-from tests.spindle.control.saving import INFO, path, start_run
+from tests.spindle.control.saving import INFO, path, save, start_run
 from tests.spindle.engine.recording import RecordingBackend
 from tests.spindle.wire.calling import ADDRESS, Caller
 
@@ -294,6 +296,30 @@ def test_what_is_signed_but_not_there_is_404(service: Service, rest: Caller) -> 
     gone = anybody.get(url)
     assert gone.status_code == 404
     assert "expired or was deleted" in gone.json()["detail"]
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_download_that_runs_is_finished_though_its_checkpoint_is_deleted(service: Service, whole: bool) -> None:
+    large = save(service.catalogue, path("large", Kind.EXTERNAL, RUN), "x" * 3_000_000)
+    where = f"/api/v1/downloads/{RUN}/external_weights/large"
+    signed = urlsplit(service.links.sign(f"{where}/archive.tar" if whole else f"{where}/files/state").target)
+    scope = {"type": "http", "method": "GET", "path": signed.path, "query_string": signed.query.encode()}
+    received = bytearray()
+
+    async def receive() -> dict[str, str]:
+        await asyncio.sleep(60)
+        return {"type": "http.disconnect"}
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        if message["type"] == "http.response.body":
+            if not received:
+                await asyncio.to_thread(service.catalogue.delete, large.path)
+                assert large.directory.exists()
+            received.extend(message["body"])
+
+    asyncio.run(create_app(service, KEYS)(scope | {"headers": [(b"host", b"here")]}, receive, send))
+    assert received.count(b"x") >= 3_000_000
+    assert not large.directory.exists()
 
 
 def test_only_exports_have_links_and_only_for_their_owner(service: Service, rest: Caller) -> None:
