@@ -71,7 +71,7 @@ def supervised_config(folder: Path, max_steps: int) -> Any:
         recipe_name="conformance",
         renderer_name=RENDERER,
         dataset_builder=FromConversationFileBuilder(common_config=common(4), file_path=str(conversations), test_size=4),
-        learning_rate=2e-2,
+        learning_rate=5e-3,
         lr_schedule="constant",
         num_epochs=3,
         lora_rank=4,

@@ -38,9 +38,9 @@ def test_supervised_training_lowers_the_loss_and_resumes_where_it_was(scenarios:
     assert "/sampler_weights/" in supervised["last"]["sampler_path"]
     assert sorted(set(supervised["steps"])) == list(range(8))
     nll = supervised["nll"]
-    assert nll[-1] < 0.6 * nll[0]
-    assert nll[5] < 0.8 * nll[0], "the resumed run started anew"
-    assert supervised["test_nll"][-1] < 0.6 * supervised["test_nll"][0]
+    assert nll[-1] < 0.7 * nll[0]
+    assert nll[5] < 0.9 * nll[0], "the resumed run started anew"
+    assert supervised["test_nll"][-1] < 0.8 * supervised["test_nll"][0]
 
 
 def test_reinforcement_learning_raises_the_reward(scenarios: Scenarios) -> None:
