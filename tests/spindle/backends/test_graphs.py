@@ -290,10 +290,25 @@ BOMBS = {
 }
 
 
+LIMITS = "|".join(
+    [
+        r"would make \d+ numbers; at most 4194304 are allowed",
+        r"would cut a tensor into \d+ pieces; at most 1024 are allowed",
+        r"needs more than 33554432 numbers for one datum",
+        r"products are of tensors of one or two dimensions",
+        r"whole number of more than 64 bits",
+        r"takes tensors and numbers",
+        r"takes a condition and two values",
+        r"the argument 'a' is not allowed",
+        r"Storage size calculation overflowed .*",
+    ]
+)
+
+
 @pytest.mark.parametrize("name", BOMBS)
 def test_a_bomb_is_a_user_error(name: str) -> None:
     start = time.process_time()
-    with pytest.raises(UserError, match=r"^custom loss 'mine' .*\.$"):
+    with pytest.raises(UserError, match=rf"^custom loss 'mine' .*({LIMITS})\.$"):
         _evaluate(_custom(BOMBS[name]))
     assert time.process_time() - start < 10
 
