@@ -92,6 +92,7 @@ def hub(llama: TinyModel) -> Iterator[Hub]:
     model = {file.name: file.read_bytes() for file in llama.path.iterdir()}
     extras = {"README.md": b"read me", "modeling.py": b"raise SystemExit('code of the repository ran')"}
     extras |= {"pytorch_model.bin": b"pickle", "onnx/model.safetensors": b"another format", "tokenizer.json": b"{}"}
+    extras |= {"tokenizer-old/vocab.json": b"{}"}
     alien = model | {"config.json": json.dumps({"architectures": ["ResNetForImageClassification"]}).encode()}
     files = {OPEN: model | extras, GATED: model | extras, CODE_ONLY: extras, ALIEN: alien, BROKEN: {}}
     server = ThreadingHTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler)
