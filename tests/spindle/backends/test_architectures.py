@@ -11,12 +11,20 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from spindle.backends.base import Base
-from spindle.backends.contract import BaseModel, ForwardBackward, LoraShape, OptimizerConfig, UserError
+from spindle.backends.contract import (
+    BaseModel,
+    ForwardBackward,
+    LoraShape,
+    OptimizerConfig,
+    SamplingParams,
+    UserError,
+)
 from spindle.backends.generic import GenericBase, GenericCache
 from spindle.backends.layered import LayeredBase
 from spindle.backends.lora import HEAD, Span
 from spindle.backends.models import inspect
 from spindle.backends.models.memory import estimate
+from spindle.backends.torch_backend import TorchBackend
 from tests.spindle.backends import reference, tiny
 from tests.spindle.backends.tiny import CONTEXT, VOCABULARY, TinyModel, write_model
 
@@ -45,14 +53,15 @@ def qwen3_5(tmp_path_factory: pytest.TempPathFactory) -> TinyModel:
     return write_model(tmp_path_factory.mktemp("models") / "qwen3_5", "Qwen3_5", tied=True)
 
 
-def _base(model: TinyModel) -> Base:
-    return model.backend()._bases.get(model.name)
-
-
-def _generic(model: TinyModel) -> GenericBase:
-    base = _base(model)
+@pytest.fixture(scope="module")
+def generic_base(generic: TinyModel) -> GenericBase:
+    base = _base(generic)
     assert isinstance(base, GenericBase)
     return base
+
+
+def _base(model: TinyModel) -> Base:
+    return model.backend()._bases.get(model.name)
 
 
 def _logits(base: Base, states: torch.Tensor) -> torch.Tensor:
@@ -60,22 +69,39 @@ def _logits(base: Base, states: torch.Tensor) -> torch.Tensor:
     return base.logits(rows, [Span(None, len(rows))]).view(*states.shape[:2], -1)
 
 
+@pytest.mark.parametrize(
+    ("family", "own"),
+    [
+        ("Llama", {}),
+        ("Llama", {"attention_bias": True, "mlp_bias": True, "num_key_value_heads": 1, "head_dim": 12}),
+        ("Llama", {"hidden_act": "gelu", "rms_norm_eps": 0.1}),
+        ("Llama", {"rope_parameters": {"rope_type": "linear", "factor": 3.0, "rope_theta": 100.0}}),
+        ("Qwen3", {"attention_bias": True, "num_key_value_heads": 4}),
+        ("Qwen2", {"use_sliding_window": True, "sliding_window": 8, "max_window_layers": 1}),
+    ],
+)
+def test_a_family_in_its_varieties(family: str, own: dict[str, Any], tmp_path: Path) -> None:
+    model = write_model(tmp_path, family, tied=False, **own)
+    backend = model.backend()
+    tiny.create(backend, model)
+    base = backend._bases.get(model.name)
+    assert isinstance(base, GenericBase if "sliding_window" in own else LayeredBase)
+    with torch.no_grad():
+        _assert_logits(model, base)
+    data = [tiny.cross_entropy_datum(n, seed=n) for n in (40, 7)]
+    expected = reference.evaluate(model, backend, data, reference.cross_entropy)
+    tiny.train(backend, ForwardBackward("m", data, "cross_entropy"))
+    for name, part in expected.gradient.items():
+        error = float((tiny.gradient(backend)[name].double() - part).abs().max())
+        assert error <= 1e-4 * float(part.abs().max()), name
+
+
 @torch.no_grad()
-def test_logits_are_those_of_the_library(model: TinyModel) -> None:
-    _assert_logits(model, LayeredBase if model.name.split("-")[0] in LAYERED else GenericBase)
+def test_logits_of_a_generic_base_are_those_of_the_library(generic: TinyModel, generic_base: GenericBase) -> None:
+    _assert_logits(generic, generic_base)
 
 
-LAYERED = ("tiny/llama", "tiny/qwen2", "tiny/qwen3")
-
-
-@torch.no_grad()
-def test_logits_of_a_generic_base_are_those_of_the_library(generic: TinyModel) -> None:
-    _assert_logits(generic, GenericBase)
-
-
-def _assert_logits(model: TinyModel, kind: type[Base]) -> None:
-    base = _base(model)
-    assert type(base) is kind
+def _assert_logits(model: TinyModel, base: Base) -> None:
     tokens = torch.tensor(np.stack([tiny.tokens(70, seed=s) for s in range(3)]))
     expected = model.network(tokens, use_cache=False).logits
     found = _logits(base, base.hidden(tokens, [Span(None, 3)]))
@@ -94,12 +120,12 @@ def test_loss_and_gradient_of_a_generic_base_match_autograd(generic: TinyModel) 
     found = tiny.gradient(backend)
     assert found.keys() == expected.gradient.keys()
     for name, part in expected.gradient.items():
-        assert float((found[name].double() - part).abs().max()) <= 4e-5 * float(part.abs().max()), name
+        assert float((found[name].double() - part).abs().max()) <= 1e-4 * float(part.abs().max()), name
 
 
 @torch.no_grad()
-def test_a_cache_continues_rows_that_were_selected(generic: TinyModel) -> None:
-    base = _generic(generic)
+def test_a_cache_continues_rows_that_were_selected(generic: TinyModel, generic_base: GenericBase) -> None:
+    base = generic_base
     assert base.caches == (generic.name != "tiny/mamba-tied"), "the fallback is for those that need it"
     tokens = torch.tensor(np.stack([tiny.tokens(40, seed=s) for s in range(3)]))
     expected = generic.network(tokens, use_cache=False).logits
@@ -117,9 +143,9 @@ def test_a_cache_continues_rows_that_were_selected(generic: TinyModel) -> None:
     assert cache.length == 40
 
 
-def test_adapters_sit_on_attention_and_mlp_and_head(generic: TinyModel, qwen3_5: TinyModel) -> None:
+def test_adapters_sit_on_attention_and_mlp_and_head(generic: TinyModel, generic_base: GenericBase) -> None:
     places = {flag: set[str]() for flag in ("train_attn", "train_mlp", "train_unembed")}
-    for place in _base(generic).places:
+    for place in generic_base.places:
         places[place.flag].add(place.path.split(".", maxsplit=3)[-1] if place.path != HEAD else HEAD)
     assert places["train_unembed"] == {HEAD}
     expected = PLACES[generic.name.split("-")[0]]
@@ -197,8 +223,10 @@ def test_the_text_part_of_a_multimodal_checkpoint_is_served(qwen3_5: TinyModel, 
     save_file({**weights, "model.visual.pos_embed.weight": torch.ones(2, 2)}, tmp_path / "model.safetensors")
     model = TinyModel("tiny/qwen3_5-whole", tmp_path, qwen3_5.network, tied=True)
     assert model.info == BaseModel("tiny/qwen3_5-whole", tmp_path, "Qwen3_5ForCausalLM", CONTEXT, VOCABULARY)
+    base = _base(model)
+    assert base.end_tokens == {2}, "as the inner configuration says"
     with torch.no_grad():
-        _assert_logits(model, GenericBase)
+        _assert_logits(model, base)
 
 
 def test_a_model_that_looks_ahead_is_refused(tmp_path: Path) -> None:
@@ -235,8 +263,28 @@ def test_bfloat16_weights_compute_in_float32_on_a_cpu(llama: TinyModel, tmp_path
     assert len(list(tmp_path.glob("model-*.safetensors"))) > 1
     network = type(llama.network)(llama.network.config).eval()
     network.load_state_dict(rounded)
+    half = TinyModel("tiny/llama-half", tmp_path, network, tied=True)
     with torch.no_grad():
-        _assert_logits(TinyModel("tiny/llama-half", tmp_path, network, tied=True), LayeredBase)
+        _assert_logits(half, _base(half))
+
+
+@pytest.mark.parametrize("family", ["Llama", "Qwen3_5"])
+def test_bfloat16_bases_train_and_sample_with_float32_adapters(family: str, tmp_path: Path) -> None:
+    model = write_model(tmp_path / "model", family, tied=True)
+    backend = TorchBackend([model.info], torch.device("cpu"), torch.bfloat16)
+    tiny.create(backend, model)
+    datum = tiny.cross_entropy_datum(30)
+    result = tiny.train(backend, ForwardBackward("m", [datum], "cross_entropy"))
+    reference_backend = model.backend()
+    tiny.create(reference_backend, model)
+    exact = tiny.train(reference_backend, ForwardBackward("m", [datum], "cross_entropy"))
+    assert np.abs(result.outputs[0]["logprobs"] - exact.outputs[0]["logprobs"]).mean() < 0.1
+    assert {part.dtype for part in tiny.gradient(backend).values()} == {torch.float32}
+    (tmp_path / "adapter").mkdir()
+    backend.save_adapter("m", tmp_path / "adapter")
+    params = SamplingParams(10, seed=1, stop_tokens=())
+    sampled = tiny.sample(backend, model, datum.tokens, params, adapter=tmp_path / "adapter")
+    assert np.isfinite(sampled.sequences[0].logprobs).all()
 
 
 @pytest.mark.parametrize(("family", "tied"), [("Llama", True), ("Qwen3_5", False), ("Gemma2", True), ("GPT2", True)])

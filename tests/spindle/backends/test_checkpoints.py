@@ -103,7 +103,8 @@ def test_peft_loads_an_adapter_and_computes_what_we_do(model: TinyModel, empty: 
     tiny.create(backend, model, lora=LoraShape(rank=4, seed=1, train_unembed=False))
     tiny.randomize(backend, "m")
     backend.save_adapter("m", empty)
-    network = type(model.network).from_pretrained(model.path)
+    attention = model.network.config._attn_implementation
+    network = type(model.network).from_pretrained(model.path, attn_implementation=attention)
     loaded: Any = peft.PeftModel.from_pretrained(network, empty)
     datum = tiny.cross_entropy_datum(23)
     with torch.no_grad():

@@ -24,7 +24,7 @@ from spindle.backends.contract import (
 from spindle.backends.models import inspect
 from spindle.backends.torch_backend import TorchBackend
 
-FAMILIES = [("Llama", True), ("Llama", False), ("Qwen2", True), ("Qwen3", False)]
+FAMILIES = [("Llama", True), ("Llama", False), ("Qwen2", True), ("Qwen3", False), ("Qwen3_5", True), ("Gemma2", True)]
 """Architectures, and whether the output head is tied to the embedding."""
 
 _OWN_CONFIGURATION: dict[str, dict[str, Any]] = {
@@ -37,7 +37,13 @@ _OWN_CONFIGURATION: dict[str, dict[str, Any]] = {
         "linear_value_head_dim": 8,
     },
     "Mistral": {"sliding_window": 8},
-    "Gemma2": {"sliding_window": 8, "query_pre_attn_scalar": 8, "final_logit_softcapping": 5.0},
+    "Gemma2": {
+        "sliding_window": 8,
+        "query_pre_attn_scalar": 8,
+        "final_logit_softcapping": 5.0,
+        "attn_logit_softcapping": 2.0,
+        "attn_implementation": "eager",  # the only one that caps scores
+    },
     "Granite": {"logits_scaling": 3.0, "residual_multiplier": 0.7, "embedding_multiplier": 2.0},
     "Cohere": {"logit_scale": 0.4},
     "GPT2": {"n_inner": 48},
@@ -65,8 +71,12 @@ class TinyModel:
         return TorchBackend([self.info], torch.device("cpu"))
 
 
-def write_model(path: Path, family: str, *, tied: bool) -> TinyModel:
-    """Save a random model of an architecture, with biases that are not zero where it has any."""
+def write_model(path: Path, family: str, *, tied: bool, **own: Any) -> TinyModel:
+    """Save a random model of an architecture, with biases that are not zero where it has any.
+
+    Args:
+        own: settings of this model's configuration.
+    """
     library = importlib.import_module("transformers")
     network_class = getattr(library, f"{family}ForCausalLM", None) or getattr(library, f"{family}LMHeadModel")
     options: dict[str, Any] = {
@@ -85,7 +95,8 @@ def write_model(path: Path, family: str, *, tied: bool) -> TinyModel:
         "initializer_range": 0.3,
     }
     torch.manual_seed(3)
-    network = network_class(network_class.config_class(**options | _OWN_CONFIGURATION.get(family, {}))).eval()
+    config = network_class.config_class(**options | _OWN_CONFIGURATION.get(family, {}) | own)
+    network = network_class(config).eval()
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name.endswith("bias"):
