@@ -45,4 +45,5 @@ def test_the_example_runs_as_it_stands(real: SpindleServer) -> None:
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    assert ended.stdout.strip()
+    losses = [float(loss) for loss in re.findall(r"^\d+ ([\d.]+)$", ended.stdout, re.MULTILINE)]
+    assert losses[-1] < 0.5 * losses[0], ended.stdout
