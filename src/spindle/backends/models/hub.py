@@ -38,43 +38,46 @@ WANTED = (
 
 def pull(name: str, cache: Path, progress: Callable[[Progress], None]) -> InstalledModel:
     """Install a model from the hub, or bring it up to date. Raises `ModelError`."""
-    import httpx
-    from huggingface_hub import HfApi, constants, errors, hf_hub_download, snapshot_download
+    from huggingface_hub import HfApi, constants, hf_hub_download, snapshot_download
     from huggingface_hub.utils.tqdm import disable_progress_bars
 
     disable_progress_bars()
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     folder = store.repository(cache, name)
-    hub = constants.ENDPOINT
-    progress(Progress(f"Asking {hub}", 0.0))
-    try:
+    progress(Progress(f"Asking {constants.ENDPOINT}", 0.0))
+    with _in_words(name, constants.ENDPOINT):
         info = HfApi().model_info(name, files_metadata=True)
         revision, files = _revision(name, info), _files(name, info)
         _check_room(name, cache, sum(files.values()) - store.size(folder / "blobs"))
         config = hf_hub_download(name, "config.json", revision=revision, cache_dir=cache)
         inspect(name, Path(config).parent, weights=False)
         with _watched(folder / "blobs", sum(files.values()), f"Downloading {name}", progress):
-            snapshot_download(
-                name, revision=revision, cache_dir=cache, allow_patterns=[glob.escape(file) for file in files]
-            )
+            wanted = [glob.escape(file) for file in files]
+            snapshot_download(name, revision=revision, cache_dir=cache, allow_patterns=wanted)
+    store.publish(cache, name, revision)
+    progress(Progress("Ready", 1.0))
+    return store.remember(cache, name, revision, f"{constants.ENDPOINT}/{name}")
+
+
+@contextmanager
+def _in_words(name: str, hub: str) -> Iterator[None]:
+    """Say as a `ModelError` why the hub did not give a model."""
+    import httpx
+    from huggingface_hub import errors
+
+    token = "a token in HF_TOKEN or by `hf auth login`"
+    instead = f"`spindle models add {name}=PATH`"
+    try:
+        yield
     except errors.GatedRepoError:
-        raise ModelError(
-            f"{name} is gated: accept its terms at {hub}/{name}, and give a token of that account in HF_TOKEN "
-            "or by `hf auth login`."
-        ) from None
+        raise ModelError(f"{name} is gated: accept its terms at {hub}/{name}, and give {token}.") from None
     except errors.RepositoryNotFoundError:
-        raise ModelError(
-            f"{hub} has no model {name}, or it is private: check the name, or give a token in HF_TOKEN "
-            "or by `hf auth login`."
-        ) from None
+        raise ModelError(f"{hub} has no model {name}, or it is private: check the name, or give {token}.") from None
     except errors.OfflineModeIsEnabled:
-        raise ModelError(
-            f"HF_HUB_OFFLINE forbids to ask {hub} for {name}; unset it, or `spindle models add {name}=PATH`."
-        ) from None
+        raise ModelError(f"HF_HUB_OFFLINE forbids to ask {hub} for {name}; unset it, or use {instead}.") from None
     except errors.HfHubHTTPError as error:
-        raise ModelError(
-            f"{hub} answered HTTP {error.response.status_code} when asked for {name}; try again later."
-        ) from None
+        status = error.response.status_code
+        raise ModelError(f"{hub} answered HTTP {status} when asked for {name}; try again later.") from None
     except (
         httpx.HTTPError,
         errors.LocalEntryNotFoundError,
@@ -83,11 +86,8 @@ def pull(name: str, cache: Path, progress: Callable[[Progress], None]) -> Instal
     ) as error:
         raise ModelError(
             f"The connection to {hub} failed for {name} ({type(error).__name__}); check the network and HF_ENDPOINT, "
-            f"or copy the model here and `spindle models add {name}=PATH`."
+            f"or copy the model here and use {instead}."
         ) from None
-    store.publish(cache, name, revision)
-    progress(Progress("Ready", 1.0))
-    return store.remember(cache, name, revision, f"{hub}/{name}")
 
 
 def _revision(name: str, info: "ModelInfo") -> str:
