@@ -31,18 +31,17 @@ class SamplingLane:
 
     def add(self, pending: PendingSample) -> None:
         """Let a request join the batch of its base model."""
-        name, future = pending.request.base_model, pending.future
+        name, future, key = pending.request.base_model, pending.future, next(self._keys)
         try:
             batch = self._batches.get(name) or self._backend.sampling(name)
+            batch.add(key, pending.request)
         except Exception as error:
             fail(future, error)
             return
         self._batches[name] = batch
-        key = next(self._keys)
         self._running[key] = name, future
         if name not in self._turns:
             self._turns.append(name)
-        batch.add(key, pending.request)
         future.add_done_callback(lambda future: self._cancelled.append(key) if future.cancelled() else None)
 
     def step(self) -> None:

@@ -23,7 +23,7 @@ from spindle.backends.contract import (
     UserError,
 )
 
-BROKEN = 13
+BROKEN, UNFIT = 13, 14
 
 
 class RecordingBackend:
@@ -122,7 +122,10 @@ class RecordingBackend:
 
 
 class RecordingBatch:
-    """Each sample ends after `max_tokens` steps; one of the seed `BROKEN` breaks the step it joins."""
+    """Each sample ends after `max_tokens` steps; one of the seed `BROKEN` breaks the step it joins.
+
+    One of the seed `UNFIT` cannot even join.
+    """
 
     def __init__(self, backend: RecordingBackend) -> None:
         self._backend = backend
@@ -134,6 +137,8 @@ class RecordingBatch:
         return sum(request.num_samples for request in self._running.values())
 
     def add(self, key: int, request: SampleRequest) -> None:
+        if request.params.seed == UNFIT:
+            raise RuntimeError("no room for its adapter")
         self._running[key] = request
         self._steps[key] = 0
 

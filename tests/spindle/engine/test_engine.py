@@ -10,7 +10,7 @@ import pytest
 
 from spindle.backends.contract import Backend, LoraShape, OptimizerConfig, SampleRequest, SamplingParams, UserError
 from spindle.engine import Engine, Timing, Work, refusal
-from tests.spindle.engine.recording import BROKEN, RecordingBackend, gradient
+from tests.spindle.engine.recording import BROKEN, UNFIT, RecordingBackend, gradient
 
 TIMING = Timing(sample_quiet=0.05, sample_linger=0.5, sample_sequences=64, gap=60.0)
 
@@ -238,6 +238,16 @@ def test_a_step_that_breaks_fails_its_batch_and_the_engine_goes_on(bench: Bench)
         with pytest.raises(RuntimeError, match="out of memory"):
             future.result(5)
     settle(other, bench.engine.sample(prompt()))
+
+
+def test_a_request_that_cannot_join_its_batch_fails_alone(bench: Bench) -> None:
+    bench.blocked()
+    first, unfit, last = (bench.engine.sample(prompt(steps=3, seed=seed)) for seed in (1, UNFIT, 2))
+    bench.backend.hold.set()
+    with pytest.raises(RuntimeError, match="no room for its adapter"):
+        unfit.result(5)
+    settle(first, last)
+    assert first.result() and last.result()
 
 
 def test_a_base_model_that_is_not_served_fails_its_request(bench: Bench) -> None:
