@@ -11,15 +11,17 @@ from tinker import types
 from tests.conformance.data import prompt, supervised
 from tests.conformance.public_calls import all_public
 from tests.conformance.test_training_loop import ADAM
-from tests.servers import MODEL
+from tests.servers import MODEL, SpindleServer
 
 FOLDER = Path(__file__).parent
 GREEDY = types.SamplingParams(max_tokens=3, temperature=0.0)
 
 NOT_CALLED = {
+    "TrainingClient.get_tokenizer": "called in a process of its own by `test_service.py`",
+    "SamplingClient.get_tokenizer": "the same",
     "SamplingClient.on_queue_state_change": "the SDK calls it, when a poll says that sampling is paused",
 }
-"""Public methods that no test calls, with the reason."""
+"""Public methods that no test calls in this process, with the reason."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:DEPRECATED:FutureWarning")
 
@@ -58,10 +60,14 @@ def test_the_deprecated_ways_to_train(service: tinker.ServiceClient) -> None:
     asyncio.run(loop())
 
 
-def test_the_deprecated_ways_to_sample(service: tinker.ServiceClient) -> None:
+def test_the_deprecated_ways_to_sample(service: tinker.ServiceClient, server: SpindleServer) -> None:
+    rest = tinker.RestClient(base_url=server.url, api_key=server.key)
+
     async def loop() -> None:
         sampler = await service.create_sampling_client_async(base_model=MODEL)
         assert await sampler.get_base_model_async() == MODEL
+        session = sampler._sampling_session_id
+        assert (await rest.get_sampler_async(session)).base_model == MODEL
         scores = await sampler.compute_logprobs_async(prompt())
         assert scores[0] is None
         capabilities = await service.get_server_capabilities_async()
