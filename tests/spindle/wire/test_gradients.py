@@ -43,6 +43,7 @@ def test_json_tensors_have_shapes_and_may_be_sparse() -> None:
     assert weights(data=[1, 2, 3, 4], dtype="int64", shape=[2, 2]).tolist() == [[1, 2], [3, 4]]
     sparse: dict[str, Any] = {"shape": [2, 3], "sparse_crow_indices": [0, 1, 2], "sparse_col_indices": [2, 0]}
     assert weights(data=[5.0, 6.0], dtype="float32", **sparse).tolist() == [[0, 0, 5], [6, 0, 0]]
+    assert weights(data=[1e308], dtype="float32").tolist() == [float("inf")]
 
 
 @pytest.mark.parametrize(

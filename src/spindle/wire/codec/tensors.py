@@ -115,7 +115,8 @@ def from_numbers(numbers: Sequence[Any], dtype: str, where: str) -> Array:
     if dtype not in kinds:
         raise UserError(f"{where} has dtype {dtype!r}; expected float32 or int64.")
     try:
-        flat = kinds[dtype](numbers)
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, which the loss refuses by name
+            flat = kinds[dtype](numbers)
     except (TypeError, ValueError, OverflowError) as error:
         raise UserError(f"{where} has values that are no {dtype} numbers ({error}).") from error
     if flat.ndim != 1:
