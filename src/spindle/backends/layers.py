@@ -42,7 +42,7 @@ class RmsNorm(nn.Module):
 
 
 def _inverse_rms(inputs: Tensor, eps: float) -> Tensor:
-    norms = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)
+    norms: Tensor = torch.linalg.vector_norm(inputs, dim=-1, keepdim=True, dtype=torch.float32)
     return norms.square_().div_(inputs.shape[-1]).add_(eps).rsqrt_()
 
 

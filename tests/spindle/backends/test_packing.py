@@ -249,9 +249,14 @@ def test_a_sequence_over_the_budget_is_computed_again_layer_by_layer(
         return tiny.gradient(backend)
 
     kept = trained()
-    calls = []
+    calls: list[torch.Size] = []
     turned = layers._turned
-    monkeypatch.setattr(layers, "_turned", lambda *tensors: (calls.append(tensors[0].shape), turned(*tensors))[1])
+
+    def counted(*tensors: torch.Tensor) -> torch.Tensor:
+        calls.append(tensors[0].shape)
+        return turned(*tensors)
+
+    monkeypatch.setattr(layers, "_turned", counted)
     monkeypatch.setattr(learner, "TOKENS_AT_ONCE", 40)
     computed_again = trained()
     assert len(calls) == 3 * 2 * (2 + 1), "three layers turn queries and keys in two forward passes and a backward one"
