@@ -5,6 +5,7 @@ Spindle takes it apart.
 a base is compared with the library's own numbers when it is loaded, and refused where they differ.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import torch
@@ -63,7 +64,8 @@ def _used_places(base: GenericBase, example: _Example) -> list[Place]:
     """The places whose adapter the final hidden states depend on, and the head."""
     adapter = create_adapter(base.places, LoraShape(rank=1, seed=0), base.device)
     states = base.hidden(example.tokens, [Span(adapter, 2)])
-    torch.autograd.backward(states, torch.linspace(-1, 1, states.numel()).to(states).view_as(states))
+    if states.requires_grad:
+        torch.autograd.backward(states, torch.linspace(-1, 1, states.numel()).to(states).view_as(states))
     found = [place for place in base.places if place.path == HEAD or _learns(adapter, place)]
     if len(found) == 1:
         raise UserError(
@@ -103,6 +105,8 @@ def _require(base: GenericBase, found: Tensor, expected: Tensor, otherwise: str)
 
 
 def _difference(found: Tensor, expected: Tensor) -> float:
+    if found.shape != expected.shape:
+        return math.inf
     return float((found - expected).norm() / expected.norm())
 
 

@@ -180,6 +180,12 @@ def test_nothing_to_train(tmp_path: Path) -> None:
         )
 
 
+def test_an_architecture_without_places_is_refused(qwen3_5: TinyModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spindle.backends.placing.flag_of", lambda path: None)
+    with pytest.raises(UserError, match="has no linear map inside attention or an MLP for an adapter to sit on"):
+        _base(qwen3_5)
+
+
 def test_state_does_not_leak_between_sequences(qwen3_5: TinyModel) -> None:
     """A sequence's logprobs do not depend on its neighbours in a batch, on padding, or on what was computed before."""
     backend = qwen3_5.backend()
