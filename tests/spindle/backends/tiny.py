@@ -82,7 +82,7 @@ def write_model(path: Path, family: str, *, tied: bool, **own: Any) -> TinyModel
     options: dict[str, Any] = {
         "vocab_size": VOCABULARY,
         "hidden_size": 32,
-        "intermediate_size": 48,
+        "intermediate_size": 64,
         "num_hidden_layers": 3,
         "num_attention_heads": 4,
         "num_key_value_heads": 2,
