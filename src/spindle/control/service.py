@@ -8,11 +8,13 @@ from pathlib import Path
 from spindle.backends.contract import Backend, BaseModel
 from spindle.control.catalogue import Catalogue, utc_now
 from spindle.control.custom_losses import CustomLosses
+from spindle.control.errors import NotFoundError
 from spindle.control.history import History
 from spindle.control.library import Library
 from spindle.control.limits import Gauge, Limits
 from spindle.control.links import Links
 from spindle.control.lost import Lost, session_of
+from spindle.control.paths import RUN
 from spindle.control.pauses import Pauses
 from spindle.control.promises import Promise, PromiseBook, failed
 from spindle.control.samplers import Samplers
@@ -99,6 +101,13 @@ class Service:
         self.sessions.seen(session_of(request_id))
         promise = self.promises.get(request_id)
         return promise or Promise(request_id, "", failed(self.lost.promise(request_id)))
+
+    def check_owner(self, identifier: str, owner: str) -> None:
+        """`NotFoundError` for the id of somebody else's session or run, or of anything in one, also of long ago."""
+        self.sessions.check_owner(session_of(identifier), owner)
+        run = RUN.match(identifier)
+        if run is not None and self.catalogue.run(run[0]) is not None and self.catalogue.owner(run[0]) != owner:
+            raise NotFoundError(f"There is no training run {run[0]} of this key on this server.")
 
     def end_session(self, session_id: str, finish: Finish) -> None:
         """Free what a session held; its named checkpoints stay. Ending it again is fine."""

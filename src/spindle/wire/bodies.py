@@ -10,7 +10,6 @@ from starlette.concurrency import run_in_threadpool
 
 from spindle.backends.contract import UserError
 from spindle.control import Service
-from spindle.control.lost import session_of
 from spindle.wire.requests import sentence
 
 Shape = TypeVar("Shape", bound=BaseModel)
@@ -47,7 +46,7 @@ def owner_of(request: Request) -> str:
 
 def check_own(request: Request, identifier: str) -> None:
     """`NotFoundError` for the id of a session that another key opened, or of anything in one."""
-    service_of(request).sessions.check_owner(session_of(identifier), owner_of(request))
+    service_of(request).check_owner(identifier, owner_of(request))
 
 
 async def read_body(request: Request) -> tuple[bytes, bool]:

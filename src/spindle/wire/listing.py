@@ -55,9 +55,12 @@ def checkpoint_row(checkpoint: Checkpoint) -> Json:
     }
 
 
-def run_row(library: Library, run: TrainingRun) -> Json:
-    catalogue = library.catalogue
-    last = {kind: catalogue.newest(run.run_id, kind) for kind in (Kind.TRAINING, Kind.SAMPLER)}
+def run_row(library: Library, owner: str, run: TrainingRun) -> Json:
+    """A run as one owner sees it: of somebody else's, only what is public."""
+    seen = library.checkpoints(owner, run.run_id)
+    last = {
+        kind: next((found for found in seen if found.path.kind is kind), None) for kind in (Kind.TRAINING, Kind.SAMPLER)
+    }
     rows = {kind: None if found is None else checkpoint_row(found) for kind, found in last.items()}
     return {
         "training_run_id": run.run_id,
@@ -65,7 +68,7 @@ def run_row(library: Library, run: TrainingRun) -> Json:
         "model_owner": run.owner,
         "is_lora": True,
         "lora_rank": run.lora.rank,
-        "corrupted": catalogue.index.corrupted(run.run_id),
+        "corrupted": library.catalogue.index.corrupted(run.run_id),
         "last_request_time": library.last_request(run).isoformat(),
         "last_checkpoint": rows[Kind.TRAINING],
         "last_sampler_checkpoint": rows[Kind.SAMPLER],

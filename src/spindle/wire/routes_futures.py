@@ -66,7 +66,8 @@ async def retrieve_futures(request: Request) -> dict[str, Any]:
     waiting = service.samplers.ended(target.sampling_session_id, target.cloned_sampler_id, body.prev_cursor, timeout)
     ended = await _unless_stopped(request, waiting) or []
     for request_id in body.retrieved_request_ids:
-        service.promises.forget(request_id)
+        if request_id.startswith(f"{target.sampling_session_id}:"):
+            service.promises.forget(request_id)
     return {
         "completions": [
             {"state": "failed" if completion.failed else "finished", "request_id": completion.request_id}

@@ -20,16 +20,16 @@ def list_training_runs(
     access_scope: Scope = "owned",
     project_id: str | None = None,
 ) -> JSONResponse:
-    library, page = service_of(request).library, Page.of(limit, offset)
-    runs = library.runs(owner_of(request), others=access_scope == "accessible", project_id=project_id)
-    rows = [run_row(library, run) for run in page.take(runs)]
+    library, owner, page = service_of(request).library, owner_of(request), Page.of(limit, offset)
+    runs = library.runs(owner, others=access_scope == "accessible", project_id=project_id)
+    rows = [run_row(library, owner, run) for run in page.take(runs)]
     return JSONResponse({"training_runs": rows, "cursor": page.cursor(len(runs))})
 
 
 @router.get("/training_runs/{run_id}")
 def get_training_run(request: Request, run_id: str) -> dict[str, Any]:
-    library = service_of(request).library
-    return run_row(library, library.run(owner_of(request), run_id))
+    library, owner = service_of(request).library, owner_of(request)
+    return run_row(library, owner, library.run(owner, run_id))
 
 
 @router.get("/training_runs/{run_id}/checkpoints")

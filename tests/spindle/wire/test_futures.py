@@ -61,6 +61,14 @@ def test_what_was_retrieved_is_forgotten_and_a_poll_of_nothing_known_is_a_404(de
     assert desk.post("retrieve_futures", {"target": target}).status_code == 404
 
 
+def test_only_results_of_the_sampling_session_that_is_asked_about_are_forgotten(desk: Desk) -> None:
+    sampler, model = desk.sampler(), desk.model()
+    step = desk.step(model, 1)
+    assert desk.ended(step)["metrics"]
+    poll(desk, sampler, timeout=0, retrieved_request_ids=[step.json()["request_id"]])
+    assert desk.ended(step)["metrics"]
+
+
 def test_a_sample_that_nobody_waits_for_is_not_computed(desk: Desk) -> None:
     sampler = desk.sampler()
     with desk.blocked():

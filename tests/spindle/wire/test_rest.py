@@ -162,6 +162,17 @@ def test_a_checkpoint_is_given_a_time_or_kept(rest: Caller) -> None:
     assert rest.get(MINE).json()["checkpoints"][-1]["expires_at"] is None
 
 
+def test_a_run_of_another_owner_shows_its_newest_public_checkpoint(service: Service, rest: Caller) -> None:
+    bob = client(service, "bob")
+    rest.post(f"{MINE}/weights/one/publish")
+    save(service.catalogue, path("secret", run=RUN), "private")
+    shared = bob.get("/training_runs", params={"access_scope": "accessible"}).json()["training_runs"]
+    for run in (bob.get(f"/training_runs/{RUN}").json(), shared[1]):
+        assert run["last_checkpoint"]["checkpoint_id"] == "weights/one"
+        assert run["last_sampler_checkpoint"] is None
+    assert rest.get(f"/training_runs/{RUN}").json()["last_checkpoint"]["checkpoint_id"] == "weights/secret"
+
+
 def test_publishing_twice_is_as_good_as_once_and_lets_others_read(service: Service, rest: Caller) -> None:
     bob, where = client(service, "bob"), f"{MINE}/weights/one"
     assert bob.get(MINE).status_code == 404

@@ -82,6 +82,23 @@ def test_what_is_in_a_session_belongs_to_its_owner(desk: Desk) -> None:
     assert desk.ended(desk.step(model, 2))["metrics"]
 
 
+def test_what_was_in_a_session_of_an_earlier_process_belongs_to_its_owner(desk: Desk, tmp_path: Path) -> None:
+    model = desk.model()
+    saved = desk.post("save_weights", {"model_id": model, "seq_id": 1, "path": "secret"})
+    desk.ended(saved)
+    desk.service.engine.stop(5)
+    with open_desk(tmp_path) as later:
+        assert "weights/secret" in later.ended(saved)["error"]
+        for route, body in {
+            "retrieve_future": saved.json(),
+            "get_info": {"model_id": model},
+            "optim_step": {"model_id": model, "seq_id": 2},
+        }.items():
+            reply = later.post(route, body, X_API_Key=KEYS["bob"])
+            assert reply.status_code == 404, route
+            assert "secret" not in reply.text
+
+
 def test_sessions_of_an_earlier_process_are_known_by_their_training_runs(desk: Desk, tmp_path: Path) -> None:
     model, session = desk.model(), desk.session
     desk.service.engine.stop(5)
