@@ -322,6 +322,22 @@ def test_a_loss_that_takes_too_long_is_stopped(monkeypatch: pytest.MonkeyPatch) 
     assert time.process_time() - start < 5
 
 
+def test_the_clock_runs_over_all_data_of_a_request_and_only_within_the_graph(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interpreter, "SECONDS", 0.5)
+    loss = graphs.as_loss(
+        _custom(
+            _then_sum(_method("repeat", L, 1 << 17), _call("torch.sort", {"ref": "n0"}, 0), _method("repeat", L, 2))
+        )
+    )
+    inputs: tuple[Tensor, dict[str, Tensor], dict[str, float]] = (torch.zeros(6), {"w": torch.zeros(6)}, {})
+    loss.datum(*inputs)
+    time.sleep(0.6)
+    loss.datum(*inputs)
+    with pytest.raises(UserError, match="takes longer than"):
+        for _ in range(1000):
+            loss.datum(*inputs)
+
+
 @pytest.mark.parametrize(
     ("graph", "sentence"),
     [

@@ -35,12 +35,12 @@ def as_loss(custom: CustomLoss) -> DatumLoss:
 
 
 class _Run:
-    """One request's evaluation; the clock starts with its first datum."""
+    """One request's evaluation; its clock runs while a datum is computed."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self._name = name
         self._graph = graph
-        self._deadline: float | None = None
+        self._spent = 0.0
 
     def datum(self, logprobs: Tensor, inputs: Inputs, _: Config) -> tuple[Tensor, dict[str, float]]:
         """Loss and metrics of one datum, always on the CPU, where the client would compute them."""
@@ -50,22 +50,23 @@ class _Run:
                 f"takes logprobs of {rank} dimensions, but target_tokens of a datum have the shape "
                 f"{list(logprobs.shape)}"
             )
-        if self._deadline is None:
-            self._deadline = time.monotonic() + SECONDS
+        start = time.monotonic()
+        deadline = start + SECONDS - self._spent
         values: dict[str, Any] = {self._graph.placeholders["logprobs"]: logprobs.cpu().clone()}
         for name, tensor in inputs.items():
             values[self._graph.placeholders[name]] = tensor.cpu().clone()
         used = 0
         for node in self._graph.nodes:
+            if time.monotonic() > deadline:
+                raise self._error(f"takes longer than {SECONDS:g} seconds for one request")
             values[node.name] = self._step(node, values)
             used += sum(tensor.numel() for tensor in sizes.tensors(values[node.name]))
             if used > MOST_MEMORY:
                 raise self._error(f"needs more than {MOST_MEMORY} numbers for one datum")
+        self._spent += time.monotonic() - start
         return self._loss(values), self._metrics(values)
 
     def _step(self, node: Node, values: Mapping[str, Any]) -> Any:
-        if self._deadline is not None and time.monotonic() > self._deadline:
-            raise self._error(f"takes longer than {SECONDS:g} seconds for one request")
         args, kwargs = resolve(node.args, values.__getitem__), resolve(node.kwargs, values.__getitem__)
         try:
             _check_arguments(node, args, kwargs)

@@ -46,9 +46,8 @@ _MEASURED = """
 _PIECES = "chunk split unbind"
 _PRODUCTS = "matmul mm mv dot"
 
-_MEASURED_FUNCTIONS = """
-    cat concat concatenate stack hstack vstack zeros_like ones_like full_like zeros ones full arange linspace eye
-"""
+_MEASURED_FUNCTIONS = "cat concat concatenate stack hstack vstack zeros_like ones_like full_like"
+_MADE_FUNCTIONS = "zeros ones full arange linspace eye"
 _SHRINKING_METHODS = """
     view view_as reshape_as type_as float double half bfloat16 int long short bool size dim ndimension nelement
     contiguous is_floating_point
@@ -119,6 +118,7 @@ def _functions() -> dict[str, Operation]:
     table = {
         **_shared(torch, "torch."),
         **_table(_MEASURED_FUNCTIONS, torch, "torch.", sizes.measured),
+        **_table(_MADE_FUNCTIONS, torch, "torch.", sizes.made),
         **_table(_FUNCTIONAL, F, "torch.nn.functional.", sizes.broadcast),
         **_table(_OPERATORS, operator, "operator.", sizes.arithmetic),
         **{f"math.{name}": Operation(_of_number(getattr(math, name)), sizes.nothing) for name in _MATH.split()},
