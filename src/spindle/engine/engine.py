@@ -151,7 +151,8 @@ class Engine:
         _fail_all([*samples, *self._lane.futures()], UserError(STOPPED))
         self._thread.join(grace)
         self._disk.shutdown(wait=True)
-        dropped = [ticket.future for queue in self._queues.values() for ticket in queue.skip()]
+        with self._wake:
+            dropped = [ticket.future for queue in self._queues.values() for ticket in queue.skip()]
         dropped += self._lane.futures()  # of requests that were on their way into a batch
         _fail_all(dropped, UserError(STOPPED))
         return not self.running

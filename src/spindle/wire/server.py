@@ -70,6 +70,8 @@ class _Server(uvicorn.Server):
 
     async def _end(self) -> None:
         """Let the running command end while clients can still hear of it."""
-        await self._app.state.stop()
-        await asyncio.sleep(LAST_WORDS)
-        self.should_exit = True
+        try:
+            await self._app.state.stop()
+            await asyncio.sleep(LAST_WORDS)
+        finally:
+            self.should_exit = True

@@ -10,6 +10,7 @@ import pytest
 
 from spindle.backends.contract import Backend, LoraShape, OptimizerConfig, SampleRequest, SamplingParams, UserError
 from spindle.engine import Engine, Timing, Work, refusal
+from spindle.engine.ordering import OrderedQueue
 from tests.spindle.engine.recording import BROKEN, UNFIT, RecordingBackend, gradient
 
 TIMING = Timing(sample_quiet=0.05, sample_linger=0.5, sample_sequences=64, gap=60.0)
@@ -361,6 +362,25 @@ def test_a_cancelled_sample_is_not_computed_but_a_training_command_cannot_be_can
     bench.backend.hold.set()
     settle(trained, bench.engine.sample(prompt()))
     assert [call for call in bench.backend.calls if call.startswith("sample")] == ["sample base"]
+
+
+def test_models_that_close_while_the_engine_stops_do_not_keep_it_from_stopping(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench, skip = Bench(), OrderedQueue.skip
+    bench.open("a", "b", "c")
+    closing = threading.Thread(target=lambda: bench.engine.close("c", "its session ended"))
+
+    def skip_while_another_closes(queue: OrderedQueue[object]) -> list[object]:
+        if closing.ident is None:
+            closing.start()
+            closing.join(0.2)
+        return skip(queue)
+
+    monkeypatch.setattr(OrderedQueue, "skip", skip_while_another_closes)
+    assert bench.engine.stop(5)
+    closing.join(5)
+    assert not closing.is_alive()
 
 
 def test_stopping_fails_what_has_not_run() -> None:
