@@ -121,9 +121,12 @@ class PromiseBook:
             promise.fetched_at = self.clock()
 
     def cancel(self, request_id: str) -> None:
-        """Stop a sampling request, which nobody asks about any more; anything else goes on."""
+        """Stop a sampling request, which nobody asks about any more; anything else goes on.
+
+        What has ended already is kept as if it had been fetched.
+        """
         promise = self._promises.get(request_id)
-        if promise is not None and promise.future.cancel():
+        if promise is not None and (promise.future.cancel() or promise.future.done()):
             self.fetched(request_id)
 
     def forget(self, request_id: str) -> None:

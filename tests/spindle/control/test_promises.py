@@ -82,6 +82,16 @@ def test_a_cancelled_promise_says_so() -> None:
     assert "cancelled" in outcome.error
 
 
+def test_a_result_that_came_before_its_cancellation_is_not_kept_for_ever() -> None:
+    clock = Clock()
+    book = PromiseBook(clock)
+    book.make("ended", "s", lambda: done(1))
+    book.cancel("ended")
+    clock.time += KEEP_FETCHED + 1
+    book.tidy({"s"})
+    assert book.get("ended") is None
+
+
 def test_results_are_kept_until_fetched_and_a_while_after() -> None:
     clock = Clock()
     book = PromiseBook(clock)
