@@ -1,6 +1,7 @@
 """Losses that clients upload: checked once, kept with their session, named by later gradient requests."""
 
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
@@ -26,7 +27,9 @@ class CustomLosses:
     lost: Lost
     check: Callable[[CustomLoss], None]
     """Raises `UserError` for a graph that is not allowed; takes a bounded time."""
-    _losses: dict[str, CustomLoss] = field(default_factory=dict)
+    _losses: dict[str, CustomLoss | None] = field(default_factory=dict)
+    """None while it is being checked."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _checker: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, "spindle-loss-check"))
 
     def create(
@@ -37,15 +40,23 @@ class CustomLosses:
 
         def store() -> LossStored:
             loss = CustomLoss(loss_id, name, inputs, graph)
-            self.check(loss)
-            self._losses[loss_id] = loss
+            try:
+                self.check(loss)
+            except Exception:
+                self._forget([loss_id])
+                raise
+            with self._lock:
+                if loss_id in self._losses:  # else its session ended meanwhile
+                    self._losses[loss_id] = loss
             return LossStored(loss_id)
 
         def start() -> Future[Any]:
             if session_id not in self.sessions.live():
                 raise self.lost.session(session_id)
-            if sum(session_of(kept) == session_id for kept in self._losses) >= MOST:
+            if len(self._of_session(session_id)) >= MOST:
                 raise UserError(f"This session has {MOST} uploaded losses already; use one of them again.")
+            with self._lock:
+                self._losses[loss_id] = None
             return self._checker.submit(store)
 
         return self.promises.make(loss_id, session_id, start)
@@ -67,12 +78,20 @@ class CustomLosses:
 
     def close_session(self, session_id: str) -> None:
         """Forget a session's losses."""
-        for loss_id in [loss_id for loss_id in self._losses if session_of(loss_id) == session_id]:
-            del self._losses[loss_id]
+        self._forget(self._of_session(session_id))
 
     def stop(self) -> None:
         """Let the check that runs end; nothing new is checked."""
         self._checker.shutdown(wait=False, cancel_futures=True)
+
+    def _of_session(self, session_id: str) -> list[str]:
+        with self._lock:
+            return [loss_id for loss_id in self._losses if session_of(loss_id) == session_id]
+
+    def _forget(self, loss_ids: Iterable[str]) -> None:
+        with self._lock:
+            for loss_id in loss_ids:
+                self._losses.pop(loss_id, None)
 
 
 def loss_name(session_id: str, number: int) -> str:
