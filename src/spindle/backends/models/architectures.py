@@ -17,11 +17,12 @@ def resolve(config: Mapping[str, Any]) -> str | None:
     The class that the configuration names, if it is one; else the one that the library has for its model type, which is
     how a model with images beside its text is served by its text part. None where there is neither.
     """
-    known = causal_language_models()
     declared = [str(name) for name in config.get("architectures") or ()]
-    by_type = known.get(str(config.get("model_type")))
-    candidates = [name for name in declared if name in LAYERED or name in known.values()]
-    for name in (*candidates, by_type):
+    if declared and declared[0] in LAYERED:
+        return declared[0]
+    known = causal_language_models()
+    candidates = [name for name in declared if name in known.values()]
+    for name in (*candidates, known.get(str(config.get("model_type")))):
         if name is not None and not name.endswith("ForConditionalGeneration"):
             return name
     return None
