@@ -5,7 +5,8 @@ padded on the right in training, and rows of a cache have the same length, so th
 state ever sees padding.
 """
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -54,7 +55,8 @@ class GenericBase(Base):
     ) -> Tensor:
         if cache is not None or positions is not None or mask is not None:
             raise ValueError("a base that does not pack takes whole rows only; see GenericCache for decoding")
-        return self.run(tokens, spans, use_cache=False)
+        with _recomputing(self._network) if recompute else contextlib.nullcontext():
+            return self.run(tokens, spans, use_cache=False)
 
     def run(self, tokens: Tensor, spans: Sequence[Span], **options: Any) -> Tensor:
         """Call the network on tokens [B, T] with options of its own; final hidden states [B, T, hidden]."""
@@ -68,6 +70,26 @@ class GenericBase(Base):
         from transformers import DynamicCache
 
         return DynamicCache(config=self._network.config)
+
+
+@contextlib.contextmanager
+def _recomputing(network: Any) -> Iterator[None]:
+    """While it lasts, the library's layers keep their inputs alone, where the architecture can."""
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    if not network.supports_gradient_checkpointing:
+        yield
+        return
+    layers = [module for module in network.modules() if isinstance(module, GradientCheckpointingLayer)]
+    network.gradient_checkpointing_enable({"use_reentrant": False})
+    for layer in layers:
+        layer.training = True  # but not what is inside it, which would drop out
+    try:
+        yield
+    finally:
+        network.gradient_checkpointing_disable()
+        for layer in layers:
+            layer.training = False
 
 
 class GenericCache:

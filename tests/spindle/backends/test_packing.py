@@ -1,13 +1,15 @@
 """Packed batches: the layout, prompts computed once, tenants in one pass, and memory that stays bounded."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from spindle.backends import batching, layers, learner, packing
+from spindle.backends import batching, layers, learner, lora, packing
 from spindle.backends.contract import Array, Datum, ForwardBackward, ForwardBackwardResult, LoraShape, UserError
 from spindle.backends.layered import LayeredBase
 from spindle.backends.torch_backend import TorchBackend
@@ -261,3 +263,30 @@ def test_a_sequence_over_the_budget_is_computed_again_layer_by_layer(
     computed_again = trained()
     assert len(calls) == 3 * 2 * (2 + 1), "three layers turn queries and keys in two forward passes and a backward one"
     assert all(torch.equal(part, computed_again[name]) for name, part in kept.items())
+
+
+def test_a_long_sequence_is_computed_again_on_a_base_that_does_not_pack(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hybrid = tiny.write_model(tmp_path / "hybrid", "Qwen3_5", tied=True)
+    data = rollouts([tiny.tokens(60, 3)])
+    calls: list[torch.Size] = []
+    linear = lora.lora_linear
+
+    def counted(inputs: torch.Tensor, *rest: Any) -> torch.Tensor:
+        calls.append(inputs.shape)
+        return linear(inputs, *rest)
+
+    def trained() -> dict[str, torch.Tensor]:
+        backend = hybrid.backend()
+        tiny.create(backend, hybrid)
+        calls.clear()
+        tiny.train(backend, ForwardBackward("m", data, "importance_sampling"))
+        return tiny.gradient(backend)
+
+    monkeypatch.setattr(lora, "lora_linear", counted)
+    kept = trained()
+    once = len(calls)
+    monkeypatch.setattr(learner, "TOKENS_AT_ONCE", 40)
+    reference.assert_gradients(trained(), kept)
+    assert len(calls) == 2 * once
