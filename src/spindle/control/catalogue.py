@@ -12,7 +12,6 @@ nothing else; the files it may name are kept.
 Every change goes to the disk first and then into the index that all reading is done from.
 """
 
-import errno
 import os
 import secrets
 import shutil
@@ -64,8 +63,9 @@ class Catalogue:
         """Write down a training run."""
         with self._changing:
             folder = self._folder(run.run_id)
-            make_directory(folder)
-            write_atomically(folder / "run.json", run.to_json())
+            with self.room.writing(f"Training run {run.run_id}"):
+                make_directory(folder)
+                write_atomically(folder / "run.json", run.to_json())
             self.index.put_run(run)
 
     def run(self, run_id: str) -> TrainingRun | None:
@@ -91,7 +91,8 @@ class Catalogue:
         if not options.overwrite and self.get(path) is not None:
             raise UserError(f"{path} exists already: choose another name, or save with overwrite=True.")
         self.room.check_disk(str(path))
-        return Staged(path, self._fresh_directory(path), info, options)
+        with self.room.writing(str(path)):
+            return Staged(path, self._fresh_directory(path), info, options)
 
     def publish(self, staged: Staged) -> Checkpoint:
         """Make a written checkpoint durable and visible, in the place of an older one of that name."""
@@ -114,13 +115,8 @@ class Catalogue:
     @contextmanager
     def discarding(self, staged: Staged) -> Iterator[None]:
         """Remove a staged directory when what is done inside fails; a disk that is full is a `UserError`."""
-        try:
+        with self.room.writing(str(staged.path), staged.directory):
             yield
-        except BaseException as error:
-            shutil.rmtree(staged.directory, ignore_errors=True)
-            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
-                raise self.room.full(str(staged.path)) from error
-            raise
 
     def copy(self, source: CheckpointPath, run: TrainingRun, ttl_seconds: int | None) -> Checkpoint:
         """The same checkpoint in a new run of its own; both share the files where the disk can do that."""
@@ -130,8 +126,10 @@ class Catalogue:
             self._check_room(target, checkpoint.size_bytes, None, run.owner)
             self.record(run)
             directory = self._fresh_directory(target)
-            try:
-                shutil.copytree(checkpoint.directory, directory, copy_function=_link, dirs_exist_ok=True)
+            with self.room.writing(str(target), directory):
+                for name, file in checkpoint.files().items():
+                    (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                    _link(file, directory / name)
                 now = self._now()
                 copied = replace(
                     checkpoint,
@@ -142,9 +140,6 @@ class Catalogue:
                     public=False,
                 )
                 self._publish(copied)
-            except BaseException:
-                shutil.rmtree(directory, ignore_errors=True)
-                raise
         return copied
 
     # ---- finding
@@ -257,7 +252,8 @@ class Catalogue:
         self.room.check(path, size, used, [known for known in kept if self.owner(known.path.run) == owner])
 
     def _replace(self, checkpoint: Checkpoint) -> None:
-        write_atomically(self._pointer(checkpoint.path), checkpoint.to_json())
+        with self.room.writing(f"The change of {checkpoint.path}"):
+            write_atomically(self._pointer(checkpoint.path), checkpoint.to_json())
         with self._looking:
             self.index.put(checkpoint)
 
@@ -296,7 +292,7 @@ def _missing(path: CheckpointPath) -> NotFoundError:
     return NotFoundError(f"There is no checkpoint {path} on this server.")
 
 
-def _link(source: str, target: str) -> None:
+def _link(source: Path, target: Path) -> None:
     """A second name for the same file; a copy where the disk cannot do that."""
     try:
         os.link(source, target)

@@ -11,9 +11,13 @@ DRAFT = ".draft"
 def write_atomically(path: Path, content: bytes) -> None:
     """Replace a file's content; it is on the disk when this returns."""
     draft = path.with_name(f"{path.name}.{secrets.token_hex(4)}{DRAFT}")
-    draft.write_bytes(content)
-    _sync(draft)
-    draft.replace(path)
+    try:
+        draft.write_bytes(content)
+        _sync(draft)
+        draft.replace(path)
+    except OSError:
+        draft.unlink(missing_ok=True)
+        raise
     _sync(path.parent)
 
 

@@ -1,7 +1,9 @@
 """How much disk checkpoints may take, and what to delete when it is not enough."""
 
+import errno
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +37,18 @@ class Room:
         if self.free(self.folder) < FLOOR:
             raise self.full(what)
 
+    @contextmanager
+    def writing(self, what: str, directory: Path | None = None) -> Iterator[None]:
+        """When what is done inside fails, the directory is removed; a disk that is full is a `UserError`."""
+        try:
+            yield
+        except BaseException as error:
+            if directory is not None:
+                shutil.rmtree(directory, ignore_errors=True)
+            if _is_full(error):
+                raise self.full(what) from error
+            raise
+
     def full(self, what: str) -> UserError:
         """Why `what` could not be written."""
         return UserError(
@@ -55,6 +69,13 @@ class Room:
             f"of the {_amount(self.limit)} that its limit checkpoint_bytes allows. "
             f"Delete some, or raise the limit{': ' + advice if advice else ''}."
         )
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether something could not be written for want of room. Libraries in Rust say so in their text alone."""
+    codes = (errno.ENOSPC, errno.EDQUOT)
+    said = any(f"(os error {code})" in str(error) for code in codes)
+    return said or (isinstance(error, OSError) and error.errno in codes)
 
 
 def _amount(count: int) -> str:

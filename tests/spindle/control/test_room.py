@@ -2,6 +2,8 @@
 
 import dataclasses
 import errno
+import os
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -67,10 +69,47 @@ def test_a_disk_that_is_almost_full_is_left_alone(tmp_path: Path) -> None:
     save(catalogue, path(), "weights")
 
 
-def test_a_disk_that_fills_up_during_a_save_is_said_so_and_leaves_nothing(tmp_path: Path) -> None:
+class FromRustError(Exception):
+    """What safetensors and age raise."""
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        OSError(errno.EDQUOT, "Disk quota exceeded"),
+        FromRustError("Error while serializing: I/O error: No space left on device (os error 28)"),
+    ],
+)
+def test_a_disk_that_fills_up_during_a_save_is_said_so_and_leaves_nothing(tmp_path: Path, full: Exception) -> None:
     catalogue = Catalogue(tmp_path)
     staged = catalogue.stage(path(), INFO, SaveOptions())
     (staged.directory / "state").write_text("half")
     with pytest.raises(UserError, match="make room there, or delete checkpoints"), catalogue.discarding(staged):
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise full
     assert files(tmp_path) == []
+
+
+@pytest.mark.parametrize("what", ["run", "ttl", "publish", "copy"])
+def test_every_change_on_a_full_disk_is_refused_in_words_and_leaves_nothing(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalogue = Catalogue(tmp_path)
+    start_run(catalogue)
+    before = save(catalogue, path(), "weights")
+    there = {file for file in tmp_path.rglob("*") if file.is_file()}
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    changes: dict[str, Callable[[], object]] = {
+        "run": lambda: start_run(catalogue, "new:train:0"),
+        "ttl": lambda: catalogue.expire_in(path(), 3600),
+        "publish": lambda: catalogue.set_public(path(), True),
+        "copy": lambda: catalogue.copy(path(), a_run("copy:train:0"), None),
+    }
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UserError, match="was not saved: the disk of .* make room there, or delete checkpoints"):
+        changes[what]()
+    assert {file for file in tmp_path.rglob("*") if file.is_file()} == there
+    assert catalogue.find(path()) == before
