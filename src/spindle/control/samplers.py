@@ -1,11 +1,13 @@
 """Sampling sessions: a base model, a named snapshot, or an ephemeral one that lives as long as its session."""
 
 import shutil
+import threading
 import time
 import uuid
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -107,6 +109,8 @@ class Samplers:
     clock: Callable[[], float] = time.monotonic
     _samplers: dict[str, Sampler] = field(default_factory=dict)
     _leases: Leases = field(default_factory=Leases)
+    _moving: threading.Lock = field(default_factory=threading.Lock)
+    """Held while samplers get other weights, or a request takes those that a sampler has."""
 
     def __post_init__(self) -> None:
         shutil.rmtree(self.ephemeral, ignore_errors=True)
@@ -129,24 +133,29 @@ class Samplers:
             sampler = self._from_snapshot(sampler_id, session_id, model_path, base_model)
         return self._keep(sampler)
 
-    def stage(self) -> Path:
-        """An empty directory for an ephemeral snapshot."""
-        self.catalogue.room.check_disk("A sampler snapshot")
+    @contextmanager
+    def staged(self, model_id: str, number: int) -> Iterator[Path]:
+        """An empty directory for the ephemeral snapshot of that number; it goes when writing it fails."""
+        if (sampler_id := _ephemeral(model_id, number)) in self._samplers:
+            raise UserError(f"Sampling session {sampler_id} exists already: give the next one another number.")
+        room, what = self.catalogue.room, "A sampler snapshot"
+        room.check_disk(what)
         directory = self.ephemeral / uuid.uuid4().hex
-        directory.mkdir()
-        return directory
+        with room.writing(what, directory):
+            directory.mkdir()
+            yield directory
 
     def open_ephemeral(
         self, model_id: str, number: int, base_model: str, directory: Path, *, follows: bool = False
     ) -> Sampler:
         """Open a sampling session on a snapshot just written. One that `follows` moves its run's earlier ones along."""
-        session_id = session_of(model_id)
-        sampler_id = f"{session_id}:sample:{number}"
+        sampler_id = _ephemeral(model_id, number)
+        opened = self._keep(
+            Sampler(sampler_id, session_of(model_id), base_model, directory, ephemeral_of=model_id, follows=follows)
+        )
         if follows:
             self._move(model_id, directory)
-        return self._keep(
-            Sampler(sampler_id, session_id, base_model, directory, ephemeral_of=model_id, follows=follows)
-        )
+        return opened
 
     def get(self, sampler_id: str) -> Sampler:
         sampler = self._samplers.get(sampler_id)
@@ -176,8 +185,8 @@ class Samplers:
             self.sequences.admit(prompt.num_samples)
             self.tokens.admit(len(prompt.tokens))
             sampler.last_used = self.clock()
-            give_back = self._borrow(sampler)
-            future = self.engine.sample(prompt.request(sampler.base_model, sampler.adapter))
+            adapter, give_back = self._borrow(sampler)
+            future = self.engine.sample(prompt.request(sampler.base_model, adapter))
             self.sequences.hold(prompt.num_samples, future, sampler_id)
             self.tokens.hold(len(prompt.tokens), future, sampler_id)
             future.add_done_callback(lambda _: give_back())
@@ -206,20 +215,22 @@ class Samplers:
             sampler.completions[sequence_id // CLONE].follow(request_id, promise.future)
         return promise
 
-    def _borrow(self, sampler: Sampler) -> Callable[[], None]:
-        """Keep the files of a sampling session until the returned function is called, whatever happens to it."""
-        directory = sampler.adapter
-        if directory is None:
-            return lambda: None
-        if sampler.model_path is None:
-            self._leases.take(directory)
-            return partial(self._leases.give_back, directory)
+    def _borrow(self, sampler: Sampler) -> tuple[Path | None, Callable[[], None]]:
+        """The weights of a sampling session, whose files stay until the returned function is called, whatever happens
+        to it."""
+        with self._moving:
+            directory = sampler.adapter
+            if directory is None:
+                return None, lambda: None
+            if sampler.model_path is None:
+                self._leases.take(directory)
+                return directory, partial(self._leases.give_back, directory)
         if not self.catalogue.borrow(CheckpointPath.parse(sampler.model_path), directory):
             raise UserError(
                 f"{sampler.model_path} expired, or was deleted or overwritten after this sampling client was made; "
                 "make a new one from a checkpoint that is there."
             )
-        return partial(self.catalogue.give_back, directory)
+        return directory, partial(self.catalogue.give_back, directory)
 
     # ---- ending
 
@@ -253,10 +264,12 @@ class Samplers:
         followers = [
             sampler for sampler in list(self._samplers.values()) if sampler.follows and sampler.ephemeral_of == model_id
         ]
-        for old in {sampler.adapter for sampler in followers if sampler.adapter is not None}:
+        with self._moving:
+            replaced = {sampler.adapter for sampler in followers} - {directory, None}
+            for sampler in followers:
+                sampler.adapter = directory
+        for old in replaced:
             self.engine.later(partial(self._leases.retire, old))
-        for sampler in followers:
-            sampler.adapter = directory
 
     def _shared(self, directory: Path) -> bool:
         return any(sampler.adapter == directory for sampler in list(self._samplers.values()))
@@ -281,3 +294,8 @@ class Samplers:
             raise UserError(f"{path} was trained on {checkpoint.base_model}, not on {base_model}.")
         base = self._served(checkpoint.base_model)
         return Sampler(sampler_id, session_id, base, checkpoint.directory, model_path=str(path))
+
+
+def _ephemeral(model_id: str, number: int) -> str:
+    """The id of the sampling session on an ephemeral snapshot."""
+    return f"{session_of(model_id)}:sample:{number}"

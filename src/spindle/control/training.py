@@ -251,8 +251,8 @@ class Training:
         """An ephemeral snapshot with a sampling session on it; the next one that `follows` replaces it, if it does."""
 
         def run(backend: Backend) -> SamplerSaved:
-            directory = self.samplers.stage()
-            backend.save_adapter(model_id, directory)
+            with self.samplers.staged(model_id, sampling_session) as directory:
+                backend.save_adapter(model_id, directory)
             base = backend.info(model_id).base_model
             sampler = self.samplers.open_ephemeral(model_id, sampling_session, base, directory, follows=follows)
             return SamplerSaved(sampling_session_id=sampler.sampler_id)

@@ -109,7 +109,7 @@ def test_every_change_on_a_full_disk_is_refused_in_words_and_leaves_nothing(
         "copy": lambda: catalogue.copy(path(), a_run("copy:train:0"), None),
     }
     monkeypatch.setattr(os, "fsync", full)
-    with pytest.raises(UserError, match="was not saved: the disk of .* make room there, or delete checkpoints"):
+    with pytest.raises(UserError, match=r"was not saved: the disk of .* make room there, or delete checkpoints"):
         changes[what]()
     assert {file for file in tmp_path.rglob("*") if file.is_file()} == there
     assert catalogue.find(path()) == before
