@@ -1,5 +1,6 @@
 """Training runs: each client call becomes a command in its model's queue, and a promise."""
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field, replace
@@ -76,7 +77,9 @@ class Training:
     """What is fixed about each live model and its step count; None until it is made. Kept here so that reading it
     never waits for a computation."""
     _failed: set[str] = field(default_factory=set)
-    """Models whose creation failed."""
+    """Those of them whose creation failed."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while one of these changes."""
 
     # ---- creation
 
@@ -159,9 +162,11 @@ class Training:
                     "models",
                     LATER,
                 )
-            self._infos.setdefault(new.model_id, None)
+            with self._lock:
+                self._infos.setdefault(new.model_id, None)
+                self._failed.discard(new.model_id)
             future = self.engine.open(new.model_id, Work(run, persist))
-            future.add_done_callback(lambda made: self._failed.add(new.model_id) if made.exception() else None)
+            future.add_done_callback(lambda made: self._not_created(new.model_id) if made.exception() else None)
             return future
 
         return self.promises.make(request_id, new.session_id, start)
@@ -301,9 +306,18 @@ class Training:
             self._close(model_id, str(self.lost.model(model_id)))
 
     def _close(self, model_id: str, reason: str) -> None:
-        del self._infos[model_id]
-        self._failed.discard(model_id)
+        with self._lock:
+            del self._infos[model_id]
+            self._failed.discard(model_id)
         self.engine.close(model_id, reason)
+
+    def _not_created(self, model_id: str) -> None:
+        """Free what there is of a model whose creation failed."""
+        with self._lock:
+            if model_id in self._infos:
+                self._infos[model_id] = None
+                self._failed.add(model_id)
+        self.engine.close(model_id, _not_made(model_id))
 
     # ---- inside
 
@@ -311,6 +325,8 @@ class Training:
         def start() -> Future[Any]:
             if model_id not in self._infos:
                 raise self.lost.model(model_id)
+            if model_id in self._failed:
+                raise UserError(_not_made(model_id))
             if sequence_id < 1:
                 raise UserError(f"seq_id is {sequence_id}; the requests of a training run count from 1.")
             self.library.requested(model_id)
@@ -351,5 +367,11 @@ class Training:
         return self.sessions.get(session_of(model_id)).owner
 
     def _refresh(self, backend: Backend, model_id: str) -> None:
-        if model_id in self._infos:
-            self._infos[model_id] = backend.info(model_id)
+        info = backend.info(model_id)
+        with self._lock:
+            if model_id in self._infos:  # else its session ended meanwhile
+                self._infos[model_id] = info
+
+
+def _not_made(model_id: str) -> str:
+    return f"Training run {model_id} could not be created; the result of its creation says why."

@@ -1,7 +1,9 @@
 """The control plane over an engine whose backend only records."""
 
 import asyncio
+import errno
 import math
+import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spindle.backends.contract import LoraShape, OptimizerConfig, OptimizerStep, SamplingParams
+from spindle.backends.contract import LoraShape, ModelInfo, OptimizerConfig, OptimizerStep, SamplingParams
 from spindle.control import Failure, Promise, Service
 from spindle.control.errors import GoneError, NotFoundError
 from spindle.control.limits import Limits
@@ -191,6 +193,36 @@ def test_ending_a_session_frees_models_and_snapshots_and_keeps_checkpoints(desk:
     sentence = desk.failure(service.training.optim_step(model_id, 3, OptimizerStep()))
     assert "its session ended" in sentence
     assert f"tinker://{model_id}/weights/a" in sentence
+
+
+def test_a_model_whose_session_ends_during_its_step_takes_no_room(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    model_id, info = desk.model(), desk.backend.info
+
+    def info_while_the_session_ends(model_id: str) -> ModelInfo:
+        desk.close()
+        return info(model_id)
+
+    monkeypatch.setattr(desk.backend, "info", info_while_the_session_ends)
+    desk.end(desk.service.training.optim_step(model_id, 1, OptimizerStep()))
+    assert desk.service.training.of_session(desk.session) == []
+
+
+def test_a_model_that_cannot_be_written_down_is_freed_and_says_so(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    training, new = desk.service.training, NewModel(desk.session, 0)
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    made = training.create(new, "base", LoraShape(), OptimizerConfig())
+    behind = training.optim_step(new.model_id, 1, OptimizerStep())
+    assert "was not saved: the disk" in desk.failure(made)
+    later = training.optim_step(new.model_id, 2, OptimizerStep())
+    for promise in (behind, later):
+        assert "could not be created; the result of its creation says why" in desk.failure(promise)
+    with pytest.raises(NotFoundError, match="its creation failed"):
+        training.info(new.model_id)
+    until(lambda: f"unload {new.model_id}" in desk.backend.calls)
 
 
 def test_a_silent_session_expires_and_heartbeats_keep_it(desk: Desk) -> None:
