@@ -265,7 +265,7 @@ class Samplers:
             sampler for sampler in list(self._samplers.values()) if sampler.follows and sampler.ephemeral_of == model_id
         ]
         with self._moving:
-            replaced = {sampler.adapter for sampler in followers} - {directory, None}
+            replaced = {old for sampler in followers if (old := sampler.adapter) is not None and old != directory}
             for sampler in followers:
                 sampler.adapter = directory
         for old in replaced:
