@@ -61,6 +61,14 @@ def test_what_was_retrieved_is_forgotten_and_a_poll_of_nothing_known_is_a_404(de
     assert desk.post("retrieve_futures", {"target": target}).status_code == 404
 
 
+def test_a_poll_for_no_length_of_time_is_refused(desk: Desk) -> None:
+    """A timer for NaN seconds would upset the order of all the others."""
+    body = f'{{"target": {{"sampling_session_id": "{desk.sampler()}"}}, "timeout": NaN}}'
+    reply = desk.http.post("/api/v1/retrieve_futures", content=body)
+    assert reply.status_code == 400
+    assert "timeout" in reply.json()["detail"]
+
+
 def test_only_results_of_the_sampling_session_that_is_asked_about_are_forgotten(desk: Desk) -> None:
     sampler, model = desk.sampler(), desk.model()
     step = desk.step(model, 1)

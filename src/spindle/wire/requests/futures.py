@@ -17,6 +17,6 @@ class FuturesTarget(Body):
 class RetrieveFutures(Body):
     target: FuturesTarget
     prev_cursor: Whole = 0
-    timeout: float | None = None
+    timeout: float | None = Field(default=None, allow_inf_nan=False)
     """Seconds; None for as long as the server likes."""
     retrieved_request_ids: list[str] = Field(default_factory=list)
