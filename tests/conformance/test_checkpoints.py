@@ -41,7 +41,6 @@ from tests.conformance.test_checkpoints import advance, likelihood
 service = tinker.ServiceClient()
 training = service.create_training_client_from_state_with_optimizer(sys.argv[1]).result(60)
 assert training.get_info().optimizer_config.model_dump()["step"] == 3
-assert len(training.get_tokenizer().encode("hello")) == 5
 advance(training, 2)
 print(*likelihood(training).tolist())
 service.close("success").result(10)
@@ -142,14 +141,14 @@ def test_kill_9_during_saves_shows_whole_checkpoints_only(mortal: SpindleServer)
     service = tinker.ServiceClient(base_url=mortal.url, api_key=mortal.key)
     training = trained(service, 1)
     expected = likelihood(training)
-    saves = [training.save_state(f"state-{number}") for number in range(40)]
+    saves = [training.save_state(f"state-{number}") for number in range(16)]
     saves[3].result(60)
     mortal.kill()
     mortal.start()
     done = [number for number, save in enumerate(saves) if save.future().done() and not save.future().exception()]
     again = tinker.ServiceClient(base_url=mortal.url, api_key=mortal.key)
     found = []
-    for number in range(40):
+    for number in range(16):
         path = f"tinker://{training.model_id}/weights/state-{number}"
         try:
             restored = again.create_training_client_from_state_with_optimizer(path).result(60)

@@ -19,7 +19,7 @@ GREEDY = types.SamplingParams(max_tokens=3, temperature=0.0)
 NOT_CALLED = {
     "TrainingClient.get_tokenizer": "called in a process of its own by `test_service.py`",
     "SamplingClient.get_tokenizer": "the same",
-    "SamplingClient.on_queue_state_change": "the SDK calls it, when a poll says that sampling is paused",
+    "SamplingClient.on_queue_state_change": "the SDK calls it, after a poll that ended without a result",
 }
 """Public methods that no test calls in this process, with the reason."""
 
@@ -93,4 +93,5 @@ def test_every_public_method_of_the_sdk_was_called(called: set[str], request: py
     collected = {item.path for item in request.session.items}
     if not collected >= set(FOLDER.glob("test_*.py")) or request.config.getoption("keyword"):
         pytest.skip("only some of the conformance tests run")
-    assert all_public() - called == set(NOT_CALLED)
+    assert all_public() - called <= set(NOT_CALLED)
+    assert set(NOT_CALLED) <= all_public()
