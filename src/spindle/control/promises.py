@@ -65,7 +65,7 @@ def _outcome_of(future: Future[Any]) -> Result | Failure:
     except LostError as error:
         return Failure(str(error), Category.SERVER)
     except CancelledError:
-        return Failure("The request was cancelled by the client.", Category.USER)
+        return Failure("The request was cancelled by its client, or with its session.", Category.USER)
     except Exception as error:
         return Failure(
             f"Spindle failed at this request ({type(error).__name__}: {error}); its log has the details.",
@@ -128,6 +128,12 @@ class PromiseBook:
         promise = self._promises.get(request_id)
         if promise is not None and (promise.future.cancel() or promise.future.done()):
             self.fetched(request_id)
+
+    def abandon(self, session_id: str) -> None:
+        """Stop the sampling requests of a session that ended; its training commands end with their models."""
+        for promise in list(self._promises.values()):
+            if promise.session_id == session_id:
+                promise.future.cancel()
 
     def forget(self, request_id: str) -> None:
         """The client has the result; one that is still to come is kept."""

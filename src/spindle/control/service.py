@@ -110,11 +110,12 @@ class Service:
             raise NotFoundError(f"There is no training run {run[0]} of this key on this server.")
 
     def end_session(self, session_id: str, finish: Finish) -> None:
-        """Free what a session held; its named checkpoints stay. Ending it again is fine."""
+        """Free what a session held, and stop what it waits for; its named checkpoints stay. Ending it again is fine."""
         if self.sessions.end(session_id, finish):
             self.training.close_session(session_id)
             self.samplers.close_session(session_id)
             self.losses.close_session(session_id)
+            self.promises.abandon(session_id)
 
     def tidy(self) -> None:
         """End silent sessions, fail gaps, forget old results and samplers. To be called every few seconds."""

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -331,7 +332,7 @@ def test_a_snapshot_stays_as_long_as_a_request_reads_it(desk: Desk) -> None:
     (directory,) = service.samplers.ephemeral.iterdir()
     desk.blocked()
     sampled = service.samplers.sample(f"{desk.session}:sample:0", 0, PROMPT)
-    desk.close()
+    service.samplers.close_session(desk.session)
     done = threading.Event()
     service.engine.later(done.set)
     assert done.wait(5)
@@ -339,6 +340,20 @@ def test_a_snapshot_stays_as_long_as_a_request_reads_it(desk: Desk) -> None:
     desk.backend.hold.set()
     assert not isinstance(desk.end(sampled), Failure)
     until(lambda: not directory.exists())
+
+
+def test_samples_of_a_session_that_ended_are_not_computed(desk: Desk) -> None:
+    sampler = desk.service.samplers.create(desk.session, 0, "base", None)
+    endless = replace(PROMPT, params=SamplingParams(max_tokens=1_000_000))
+    running = desk.service.samplers.sample(sampler.sampler_id, 0, endless)
+    until(lambda: any(call.startswith("sample") for call in desk.backend.calls))
+    desk.blocked()
+    waiting = desk.service.samplers.sample(sampler.sampler_id, 1, PROMPT)
+    desk.close()
+    for promise in (running, waiting):
+        assert "cancelled by its client, or with its session" in desk.failure(promise)
+    desk.backend.hold.set()
+    assert desk.service.samplers.sequences.held_by(sampler.sampler_id) == 0
 
 
 def test_a_snapshot_that_outlasts_its_session_goes_too(desk: Desk) -> None:

@@ -82,7 +82,7 @@ def test_a_sample_that_nobody_waits_for_is_not_computed(desk: Desk) -> None:
     with desk.blocked():
         promise = desk.sample(sampler, 0)
         assert desk.post("cancel_future", {"request_id": promise.json()["request_id"]}).status_code == 204
-        assert desk.failure(promise) == "The request was cancelled by the client."
+        assert desk.failure(promise) == "The request was cancelled by its client, or with its session."
     assert poll(desk, sampler)["completions"][0]["state"] == "failed"
     assert desk.ended(desk.sample(sampler, 1))["sequences"]
     assert sum(call.startswith("sample") for call in desk.backend.calls) == 1
