@@ -45,4 +45,6 @@ def write_secret(path: Path, secret: str) -> None:
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
         file.write(secret + "\n")
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(path)

@@ -15,6 +15,9 @@ from spindle.control.keys import write_secret
 LIFETIME = timedelta(hours=1)
 """How long a link is good; clients ask for new ones five minutes before its end."""
 
+SECRET = 64
+"""Hex digits that links are signed with."""
+
 
 @dataclass(frozen=True)
 class Link:
@@ -31,8 +34,8 @@ class Links:
     def __init__(self, data: Path, now: Callable[[], datetime]) -> None:
         self._now = now
         path = data / "link-secret"
-        if not path.exists():
-            write_secret(path, secrets.token_hex(32))
+        if not path.exists() or len(path.read_bytes().strip()) < SECRET:  # a crash may have left a file without content
+            write_secret(path, secrets.token_hex(SECRET // 2))
         self._secret = path.read_bytes().strip()
 
     def sign(self, path: str) -> Link:

@@ -1,5 +1,7 @@
 """What downloads rest on: signed links, age encryption, archives."""
 
+import hashlib
+import hmac
 import io
 import stat
 import tarfile
@@ -39,6 +41,16 @@ def test_a_link_opens_its_path_until_its_time_also_after_a_restart(tmp_path: Pat
     clock.time += timedelta(seconds=1)
     with pytest.raises(ForbiddenError, match="has expired"):
         later.check(path, expires, signature)
+
+
+@pytest.mark.parametrize("left", ["", "\n", "0123"])
+def test_a_secret_that_a_crash_cut_short_signs_nothing(tmp_path: Path, left: str) -> None:
+    (tmp_path / "link-secret").write_text(left)
+    clock = Clock()
+    expires = str(int(clock.time.timestamp()) + 60)
+    forged = hmac.new(left.strip().encode(), f"{PATH}\n{expires}".encode(), hashlib.sha256).hexdigest()
+    with pytest.raises(ForbiddenError, match="not one that this server made"):
+        Links(tmp_path, clock).check(PATH, expires, forged)
 
 
 def test_nothing_about_a_link_can_be_changed(tmp_path: Path) -> None:
