@@ -18,6 +18,11 @@ _DTYPES: dict[int, np.dtype[Any]] = {
 INT32 = np.dtype("<i4")
 INT64 = np.dtype("<i8")
 
+DIMENSIONS = 8
+"""The most of an array; losses take two at most."""
+LONGEST = 2**40
+"""Entries of one dimension; an array without any, in another dimension, may claim as many."""
+
 
 @dataclass
 class Budget:
@@ -58,7 +63,9 @@ def buffer(content: bytes, dtype: np.dtype[Any], where: str) -> Array:
 
 def shaped(flat: Array, shape: Sequence[int], where: str) -> Array:
     """Values in their shape; flat when there is none."""
-    if shape and (min(shape) < 0 or np.prod(shape, dtype=object) != flat.size):
+    if len(shape) > DIMENSIONS:
+        raise UserError(f"{where} has {len(shape)} dimensions; expected at most {DIMENSIONS}.")
+    if shape and (not 0 <= min(shape) <= max(shape) <= LONGEST or np.prod(shape, dtype=object) != flat.size):
         raise UserError(f"{where} has {flat.size} values, which do not fill its shape {list(shape)}.")
     return flat.reshape(shape) if shape else flat
 
@@ -67,8 +74,8 @@ def filled_out(
     values: Array, cells: Cells, shape: Sequence[int], where: str, budget: Budget, missing: int = 0
 ) -> Array:
     """The dense form of a matrix of which only some cells are listed."""
-    if len(shape) != 2 or min(shape) < 0:
-        raise UserError(f"{where} is sparse with shape {list(shape)}; expected two dimensions.")
+    if len(shape) != 2 or not 0 <= min(shape) <= max(shape) <= LONGEST:
+        raise UserError(f"{where} is sparse with shape {list(shape[:8])}; expected two dimensions.")
     budget.take(shape[0] * shape[1] * values.itemsize, where)
     starts, columns = cells.row_starts, cells.columns
     counts = np.diff(starts)
