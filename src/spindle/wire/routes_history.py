@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
+from starlette.concurrency import run_in_threadpool
 
 from spindle.control.history import History, Seen
 from spindle.wire.bodies import owner_of, read, service_of
@@ -40,7 +41,8 @@ async def get_session(request: Request, session_id: str) -> Json:
 @router.put("/sessions/{session_id}/project", status_code=204)
 async def assign_project(request: Request, session_id: str) -> Response:
     body = await read(request, AssignProject)
-    service_of(request).history.assign_project(owner_of(request), session_id, body.project_id)
+    assign = service_of(request).history.assign_project
+    await run_in_threadpool(assign, owner_of(request), session_id, body.project_id)  # it waits for the disk
     return Response(status_code=204)
 
 

@@ -1,6 +1,7 @@
 """Sessions: what is kept of them, how they end, and finding them again."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -130,6 +131,17 @@ def test_a_session_may_be_moved_to_a_project_with_its_runs(desk: Desk) -> None:
     assert run.project_id == "p"
     assert found(desk, project_ids=["p"]) == [desk.session]
     assert found(desk, project_ids=["default"]) == []
+
+
+def test_nobody_waits_for_the_disk_while_a_session_is_moved(desk: Desk) -> None:
+    url = f"/api/v1/sessions/{desk.session}/project"
+    desk.model()
+    with ThreadPoolExecutor() as threads:
+        with desk.service.catalogue._changing:
+            moved = threads.submit(desk.http.put, url, json={"project_id": "p"})
+            assert not wait([moved], 0.3).done
+            assert desk.http.get("/api/v1/healthz", timeout=3).json() == {"status": "ok"}
+        assert moved.result(5).status_code == 204
 
 
 def test_traces_are_not_kept_and_that_is_said(desk: Desk) -> None:
