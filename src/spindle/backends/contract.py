@@ -278,7 +278,10 @@ class Backend(Protocol):
     def info(self, model_id: str) -> ModelInfo: ...
 
     def forward_backward(self, requests: Sequence[ForwardBackward]) -> list[ForwardBackwardResult | UserError]:
-        """One result per request, in order; requests of different models may share a pass."""
+        """One result per request, in order; requests of different models may share a pass.
+
+        A call that raises has left no gradient of any request.
+        """
         ...
 
     def optim_step(self, model_id: str, step: OptimizerStep) -> dict[str, float]:

@@ -215,9 +215,28 @@ class Engine:
             self._work(first_model, first.command, first.future)
             return
         requests = [ticket.command for ticket in taken.values() if isinstance(ticket.command, ForwardBackward)]
-        self._settle([ticket.future for ticket in taken.values()], lambda: self._backend.forward_backward(requests))
+        self._settle([ticket.future for ticket in taken.values()], lambda: self._gradients(requests))
         for model_id in taken:
             self._finish(model_id)
+
+    def _gradients(self, requests: Sequence[ForwardBackward]) -> Sequence[Any]:
+        """The results of one call; where it breaks, which leaves no gradient, of one call for each request.
+
+        What broke the call of several models is one tenant's affair then: a plugin's loss, a batch beyond the memory.
+        """
+        try:
+            return self._backend.forward_backward(requests)
+        except Exception:
+            if len(requests) == 1:
+                raise
+        return [self._gradient(request) for request in requests]
+
+    def _gradient(self, request: ForwardBackward) -> Any:
+        try:
+            (result,) = self._backend.forward_backward([request])
+        except Exception as error:
+            return error
+        return result
 
     def _work(self, model_id: str, work: Work, future: Future[Any]) -> None:
         if work.persist is None:
@@ -267,7 +286,7 @@ class Engine:
             return waiting and sampled >= self._sampling_share
 
     def _settle(self, futures: Sequence[Future[Any]], compute: Callable[[], Sequence[Any]]) -> None:
-        """Give each future its value of `compute()`; a `UserError` among them, or a failure of all, is an exception."""
+        """Give each future its value of `compute()`; an exception among them fails one, an exception of it all."""
         try:
             settled = list(zip(futures, compute(), strict=True))
         except Exception as error:

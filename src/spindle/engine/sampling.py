@@ -78,8 +78,8 @@ class SamplingLane:
 
 
 def deliver(future: Future[Any], value: Any) -> None:
-    """Settle a future, a `UserError` being an exception; one that was cancelled or failed meanwhile stays so."""
-    if isinstance(value, UserError):
+    """Settle a future, which an exception fails; one that was cancelled or failed meanwhile stays so."""
+    if isinstance(value, Exception):
         fail(future, value)
         return
     with suppress(InvalidStateError):

@@ -123,6 +123,23 @@ def test_a_bad_request_and_a_crash_fail_their_own_promise_only(bench: Bench) -> 
     assert good.result().metrics == {"loss:sum": 0.0}
 
 
+def test_a_crash_in_a_shared_pass_is_the_affair_of_the_model_that_caused_it(bench: Bench) -> None:
+    bench.open("a", "b", "c")
+    bench.blocked()
+    futures = [
+        bench.engine.submit("a", 1, gradient("a")),
+        bench.engine.submit("b", 1, gradient("b", "broken")),
+        bench.engine.submit("c", 1, gradient("c", "bad")),
+    ]
+    bench.backend.hold.set()
+    settle(*futures)
+    assert futures[0].result().metrics == {"loss:sum": 0.0}
+    with pytest.raises(RuntimeError, match="out of memory"):
+        futures[1].result()
+    with pytest.raises(UserError, match="bad loss"):
+        futures[2].result()
+
+
 def test_a_backend_that_forgets_a_result_fails_the_promise_and_the_engine_goes_on(bench: Bench) -> None:
     bench.open("m")
     forgotten = bench.engine.submit("m", 1, gradient("m", "forgotten"))
