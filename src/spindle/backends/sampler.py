@@ -56,6 +56,7 @@ class Sampler:
         self._waiting += [(job, row) for row in job.rows]
 
     def cancel(self, key: int) -> None:
+        self._refused = [(refused, error) for refused, error in self._refused if refused != key]
         job = self._jobs.pop(key, None)
         if job is not None:
             for row in job.rows:

@@ -1,5 +1,6 @@
 """The running batch: requests join and leave at any step, and none notices the others."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,13 @@ def test_a_request_that_waits_can_be_cancelled(llama: TinyModel) -> None:
     batch.add(0, _request(llama, 0))
     batch.cancel(0)
     assert batch.sequences == 0
+    assert batch.step() == []
+
+
+def test_a_request_that_was_refused_can_be_cancelled(llama: TinyModel) -> None:
+    batch = llama.backend().sampling(llama.name)
+    batch.add(0, replace(_request(llama, 0), num_samples=0))
+    batch.cancel(0)
     assert batch.step() == []
 
 
