@@ -2,6 +2,8 @@
 
 from fastapi import Request
 
+LONGEST = 32
+"""Characters of a version."""
 SUPPORTED = (0, 25)
 """The first version that is served in full."""
 _EXTERNAL = (0, 28)
@@ -12,7 +14,7 @@ _TYPE_ONLY = ((0, 29), (0, 30))
 
 def client_version(request: Request) -> tuple[int, ...] | None:
     """Major and minor version of the SDK that asks; None for other programs."""
-    parts = request.headers.get("x-stainless-package-version", "").split(".")[:2]
+    parts = request.headers.get("x-stainless-package-version", "")[:LONGEST].split(".")[:2]
     return tuple(int(part) for part in parts) if len(parts) == 2 and all(part.isdecimal() for part in parts) else None
 
 

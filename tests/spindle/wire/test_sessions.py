@@ -194,11 +194,15 @@ def test_a_retried_creation_is_one_session(desk: Desk) -> None:
     assert desk.post("create_session", {}, x_idempotency_key="l").json() != first
 
 
-@pytest.mark.parametrize(("version", "warned"), [("0.38.0", False), ("0.25.0", False), ("0.24.1", True), (None, False)])
+@pytest.mark.parametrize(
+    ("version", "warned"),
+    [("0.38.0", False), ("0.25.0", False), ("0.24.1", True), (None, False), ("9" * 9999 + ".1", False)],
+)
 def test_an_old_client_hears_that_it_is_old(desk: Desk, version: str | None, warned: bool) -> None:
     headers = {} if version is None else {"x_stainless_package_version": version}
-    reply = desk.post("create_session", {"sdk_version": version or ""}, **headers).json()
-    assert ("tinker>=0.25" in reply.get("warning_message", "")) == warned
+    reply = desk.post("create_session", {"sdk_version": version or ""}, **headers)
+    assert reply.status_code == 200
+    assert ("tinker>=0.25" in reply.json().get("warning_message", "")) == warned
 
 
 @pytest.mark.parametrize(
