@@ -23,6 +23,7 @@ from spindle.wire.codec import (
     write_forward_backward,
     write_sample,
 )
+from spindle.wire.codec.gradients import MOST_PARTS
 
 ROOM = 1_000_000
 """Bytes that a body may have."""
@@ -230,6 +231,18 @@ def test_older_clients_read_a_sample_as_json() -> None:
     plain = sample_json(SampleResult([], None))
     assert "prompt_logprobs" not in plain
     assert "error" not in plain
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_request_of_countless_empty_parts_is_refused(inside: bool) -> None:
+    """Two bytes each on the wire, next to none compressed, and hundreds in memory."""
+    if inside:
+        empty = schema.Chunk(encoded_text=schema.EncodedTextChunk())
+        request = schema.ForwardBackwardRequest(data=[schema.Datum(model_input=[empty] * MOST_PARTS)])
+    else:
+        request = schema.ForwardBackwardRequest.FromString(b"\x1a\x00" * (MOST_PARTS + 1))
+    with pytest.raises(UserError, match=rf"holds {MOST_PARTS + 1} data, chunks and loss inputs"):
+        read_forward_backward(request, Budget(8000))
 
 
 def test_all_sparse_tensors_of_a_request_share_its_limit() -> None:

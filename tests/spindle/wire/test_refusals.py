@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import zstandard
 
+from spindle.wire.bodies import MOST_VALUES
 from spindle.wire.schema_pb2 import ForwardBackwardRequest
 from tests.spindle.wire.desk import KEYS, PROTOBUF, Desk, gradient, tidied
 
@@ -80,6 +81,12 @@ def test_an_optimizer_that_is_not_offered_is_refused_when_a_state_is_loaded_too(
 def test_a_body_that_cannot_be_read_is_a_400_with_a_length(desk: Desk, body: bytes) -> None:
     for route in ("optim_step", "forward_backward", "save_weights"):
         sentence(desk.http.post(f"/api/v1/{route}", content=body))
+
+
+def test_a_body_of_more_values_than_memory_is_for_is_not_even_parsed(desk: Desk) -> None:
+    body = b'{"tags": [' + b"[]," * (MOST_VALUES // 2) + b"[]]}"
+    reply = desk.http.post("/api/v1/create_session", content=body)
+    assert f"more than {MOST_VALUES} values" in sentence(reply, 413)
 
 
 def test_a_whole_surrogate_pair_is_text(desk: Desk) -> None:

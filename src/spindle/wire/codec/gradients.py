@@ -12,6 +12,10 @@ from spindle.wire import schema_pb2 as schema
 from spindle.wire.codec.bodies import BodyError
 from spindle.wire.codec.tensors import INT32, Budget, buffer, read_tensor, tensor_json
 
+MOST_PARTS = 262_144
+"""Data, chunks and loss inputs of one request, whose clients send 1024 data at a time; an empty one takes 2 bytes there,
+and hundreds here."""
+
 
 def parse_forward_backward(body: bytes) -> schema.ForwardBackwardRequest:
     """The message of a request body; `BodyError` when it is none."""
@@ -23,6 +27,7 @@ def parse_forward_backward(body: bytes) -> schema.ForwardBackwardRequest:
 
 def read_forward_backward(message: schema.ForwardBackwardRequest, budget: Budget) -> ForwardBackward:
     """The command of a message; `UserError` names the datum and field that cannot be used."""
+    _check_parts(message)
     config: dict[str, float | str] = dict(message.loss_fn_config)
     for key, value in message.loss_fn_config_v2.items():
         config[key] = value.text if value.WhichOneof("value") == "text" else value.number
@@ -33,6 +38,17 @@ def read_forward_backward(message: schema.ForwardBackwardRequest, budget: Budget
         config=config,
         forward_only=message.forward_only,
     )
+
+
+def _check_parts(message: schema.ForwardBackwardRequest) -> None:
+    parts = len(message.data)
+    for datum in message.data[:MOST_PARTS]:
+        parts += len(datum.model_input) + len(datum.loss_fn_inputs)
+    if parts > MOST_PARTS:
+        raise UserError(
+            f"data holds {parts} data, chunks and loss inputs, of which one request may have {MOST_PARTS}; "
+            "send less in one request."
+        )
 
 
 def _datum(message: schema.Datum, index: int, budget: Budget) -> Datum:
