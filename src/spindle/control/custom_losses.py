@@ -57,7 +57,9 @@ class CustomLosses:
                 raise UserError(f"This session has {MOST} uploaded losses already; use one of them again.")
             with self._lock:
                 self._losses[loss_id] = None
-            return self._checker.submit(store)
+            checked = self._checker.submit(store)
+            checked.add_done_callback(lambda ended: self._forget([loss_id]) if ended.cancelled() else None)
+            return checked
 
         return self.promises.make(loss_id, session_id, start)
 

@@ -60,6 +60,14 @@ def test_losses_that_are_being_checked_count_and_refused_ones_do_not(service: Se
     assert "256 uploaded losses already" in failure(upload(service, session_id, MOST + 2).future)
 
 
+def test_a_loss_that_is_cancelled_before_it_is_checked_does_not_count(service: Service) -> None:
+    session_id = service.sessions.create("ann").session_id
+    for number in range(MOST):
+        last = upload(service, session_id, number)
+    service.promises.cancel(last.request_id)
+    assert not upload(service, session_id, MOST).future.done(), "there is room to check it"
+
+
 def test_a_loss_whose_session_ends_while_it_is_checked_is_not_kept(service: Service, backend: SlowChecks) -> None:
     session_id = service.sessions.create("ann").session_id
     stored = upload(service, session_id, 0)
