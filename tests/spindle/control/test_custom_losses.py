@@ -62,9 +62,8 @@ def test_losses_that_are_being_checked_count_and_refused_ones_do_not(service: Se
 
 def test_a_loss_that_is_cancelled_before_it_is_checked_does_not_count(service: Service) -> None:
     session_id = service.sessions.create("ann").session_id
-    for number in range(MOST):
-        last = upload(service, session_id, number)
-    service.promises.cancel(last.request_id)
+    promises = [upload(service, session_id, number) for number in range(MOST)]
+    service.promises.cancel(promises[-1].request_id)
     assert not upload(service, session_id, MOST).future.done(), "there is room to check it"
 
 

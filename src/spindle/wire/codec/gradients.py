@@ -13,8 +13,10 @@ from spindle.wire.codec.bodies import BodyError
 from spindle.wire.codec.tensors import INT32, Budget, buffer, read_tensor, tensor_json
 
 MOST_PARTS = 262_144
-"""Data, chunks and loss inputs of one request; clients send 1024 data at a time. An empty one takes two bytes of the body,
-and hundreds in memory."""
+"""Data, chunks and loss inputs of one request; clients send 1024 data at a time.
+
+An empty one takes two bytes of the body, and hundreds in memory.
+"""
 
 
 def parse_forward_backward(body: bytes) -> schema.ForwardBackwardRequest:
