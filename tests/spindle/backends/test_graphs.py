@@ -338,9 +338,33 @@ def test_the_clock_runs_over_all_data_of_a_request_and_only_within_the_graph(mon
             loss.datum(*inputs)
 
 
+def test_the_clock_runs_while_the_derivative_is_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    picks = [_call("operator.getitem", {"ref": "n0"}, i) for i in range(400)]
+    picked = [{"ref": f"n{i + 1}"} for i in range(400)]
+    loss = graphs.as_loss(_custom(_then_sum(_method("repeat", L, 1 << 17), *picks, _call("torch.stack", picked))))
+    logprobs = torch.zeros(6, requires_grad=True)
+    loss.datum(logprobs, {"w": torch.zeros(6)}, {})  # torch imports what works out sizes
+    monkeypatch.setattr(interpreter, "SECONDS", 1.5)
+    spent = 0.0
+    with pytest.raises(UserError, match="takes longer than 1.5 seconds for one request"):
+        while spent < 5:
+            value, _ = loss.datum(logprobs, {"w": torch.zeros(6)}, {})
+            begun = time.process_time()
+            torch.autograd.grad(value, logprobs)
+            spent += time.process_time() - begun
+
+
 @pytest.mark.parametrize(
     ("graph", "sentence"),
     [
+        (
+            _graph(
+                _method("to", L, {"dtype": "int64"}),
+                _call("torch.full_like", {"ref": "n0"}, -(1 << 63)),
+                _call("torch.div", {"ref": "n1"}, -1, rounding_mode="trunc"),
+            ),
+            "cuts whole numbers towards zero; round them to the floor, or divide floating point",
+        ),
         (_graph(_call("torch.exp", L)), r"must return a scalar tensor of floating point, found \[6\]"),
         (_graph(_method("numel", L)), "must return a scalar tensor of floating point, found int"),
         (_graph(_method("argmax", L)), "must return a scalar tensor of floating point"),

@@ -35,12 +35,14 @@ def as_loss(custom: CustomLoss) -> DatumLoss:
 
 
 class _Run:
-    """One request's evaluation; its clock runs while a datum is computed."""
+    """One request's evaluation; its clock runs while a datum is computed, and while its derivative is."""
 
     def __init__(self, name: str, graph: Graph) -> None:
         self._name = name
         self._graph = graph
         self._spent = 0.0
+        self._derived_from = 0.0
+        """When the derivative of the last datum was begun."""
 
     def datum(self, logprobs: Tensor, inputs: Inputs, _: Config) -> tuple[Tensor, dict[str, float]]:
         """Loss and metrics of one datum, always on the CPU, where the client would compute them."""
@@ -52,7 +54,10 @@ class _Run:
             )
         start = time.monotonic()
         deadline = start + SECONDS - self._spent
-        values: dict[str, Any] = {self._graph.placeholders["logprobs"]: logprobs.cpu().clone()}
+        own = logprobs.cpu().clone()
+        if own.requires_grad:
+            own.register_hook(self._end_derivative)
+        values: dict[str, Any] = {self._graph.placeholders["logprobs"]: own}
         for name, tensor in inputs.items():
             values[self._graph.placeholders[name]] = tensor.cpu().clone()
         used = 0
@@ -64,7 +69,16 @@ class _Run:
             if used > MOST_MEMORY:
                 raise self._error(f"needs more than {MOST_MEMORY} numbers for one datum")
         self._spent += time.monotonic() - start
-        return self._loss(values), self._metrics(values)
+        loss = self._loss(values)
+        if loss.requires_grad:
+            loss.register_hook(self._begin_derivative)
+        return loss, self._metrics(values)
+
+    def _begin_derivative(self, _: Tensor) -> None:
+        self._derived_from = time.monotonic()
+
+    def _end_derivative(self, _: Tensor) -> None:
+        self._spent += time.monotonic() - self._derived_from
 
     def _step(self, node: Node, values: Mapping[str, Any]) -> Any:
         args, kwargs = resolve(node.args, values.__getitem__), resolve(node.kwargs, values.__getitem__)

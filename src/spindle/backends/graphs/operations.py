@@ -30,8 +30,8 @@ _ELEMENTWISE = """
     abs absolute neg negative positive exp exp2 expm1 log log1p log2 log10 sqrt rsqrt square reciprocal sigmoid logit
     tanh sinh cosh sin cos tan asin acos atan asinh acosh atanh atan2 erf erfc erfinv lgamma digamma sign sgn floor ceil
     round trunc frac relu clamp clip clamp_min clamp_max nan_to_num isnan isinf isfinite isneginf isposinf logical_not
-    logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor add sub subtract mul multiply div
-    divide true_divide floor_divide remainder fmod pow float_power maximum minimum fmax fmin logaddexp logaddexp2 hypot
+    logical_and logical_or logical_xor bitwise_not bitwise_and bitwise_or bitwise_xor add sub subtract mul multiply
+    true_divide floor_divide remainder fmod pow float_power maximum minimum fmax fmin logaddexp logaddexp2 hypot
     xlogy lerp eq ne not_equal lt less le less_equal gt greater ge greater_equal copysign heaviside addcmul addcdiv
     masked_fill masked_select max min clone detach
 """
@@ -108,6 +108,7 @@ def _shared(source: Any, prefix: str) -> dict[str, Operation]:
         **_table(_ELEMENTWISE, source, prefix, sizes.broadcast),
         **_table(_SHRINKING, source, prefix, sizes.shrinking),
         **_table(_MEASURED, source, prefix, sizes.measured),
+        **_table("div divide", source, prefix, sizes.quotient),
         **_table(_PIECES, source, prefix, sizes.pieces),
         **_table(_PRODUCTS, source, prefix, sizes.product),
         **_table("where", source, prefix, sizes.either),

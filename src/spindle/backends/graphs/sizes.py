@@ -34,6 +34,15 @@ def broadcast(_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, A
     return math.prod(torch.broadcast_shapes(*shapes))  # type: ignore[no-untyped-call]
 
 
+def quotient(call: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
+    """Division; cutting the least whole number divided by -1 towards zero would end the process (SIGFPE)."""
+    whole = not any(isinstance(arg, float) for arg in args)
+    whole = whole and not any(tensor.is_floating_point() for tensor in tensors([args, kwargs]))
+    if whole and kwargs.get("rounding_mode") == "trunc":
+        raise ValueError("cuts whole numbers towards zero; round them to the floor, or divide floating point")
+    return broadcast(call, args, kwargs)
+
+
 def shrinking(_: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> int:
     """Results with at most as many elements as the largest argument."""
     return max((tensor.numel() for tensor in tensors([args, kwargs])), default=0)
