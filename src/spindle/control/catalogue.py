@@ -12,6 +12,7 @@ nothing else; the files it may name are kept.
 Every change goes to the disk first and then into the index that all reading is done from.
 """
 
+import logging
 import os
 import secrets
 import shutil
@@ -31,6 +32,8 @@ from spindle.control.loading import load, versions
 from spindle.control.paths import CheckpointPath, Kind
 from spindle.control.records import LOCAL, Checkpoint, SaveOptions, Staged, TrainingRun
 from spindle.control.room import Room
+
+logger = logging.getLogger(__name__)
 
 SHORTEST_TTL, LONGEST_TTL = 3600, 10 * 366 * 86400
 """Seconds a checkpoint may be asked to live."""
@@ -220,11 +223,14 @@ class Catalogue:
                 self._replace(replace(checkpoint, public=public))
 
     def delete_expired(self) -> None:
-        """Remove checkpoints past their time."""
+        """Remove checkpoints past their time; one that cannot be removed does not keep the others."""
         with self._changing:
             for checkpoint in self.index.checkpoints():
                 if checkpoint.expired(self._now()):
-                    self._remove(checkpoint.path, [checkpoint.directory])
+                    try:
+                        self._remove(checkpoint.path, [checkpoint.directory])
+                    except OSError:
+                        logger.exception("%s has expired and cannot be removed; it is tried again", checkpoint.path)
 
     # ---- inside
 

@@ -85,6 +85,19 @@ def test_a_checkpoint_ends_with_its_time(tmp_path: Path) -> None:
     assert not directory.exists()
 
 
+@pytest.mark.parametrize("stuck", ["one", "two"])
+def test_a_checkpoint_that_cannot_be_removed_does_not_keep_the_others(tmp_path: Path, stuck: str) -> None:
+    clock = Clock()
+    catalogue = Catalogue(tmp_path, now=clock)
+    saved = {name: save(catalogue, path(name), name, SaveOptions(ttl_seconds=3600)) for name in ("one", "two")}
+    pointer = saved[stuck].directory.parent / f"{stuck}.json"
+    pointer.unlink()
+    pointer.mkdir()
+    clock.time += timedelta(seconds=3600)
+    catalogue.delete_expired()
+    assert {name for name, checkpoint in saved.items() if checkpoint.directory.exists()} == {stuck}
+
+
 @pytest.mark.parametrize("seconds", [0, 3599, 11 * 366 * 86400])
 def test_times_outside_the_allowed_range_are_refused(tmp_path: Path, seconds: int) -> None:
     with pytest.raises(UserError, match=f"ttl_seconds is {seconds}"):
