@@ -23,6 +23,13 @@ def test_stops(stop: object, tokens: object, strings: object) -> None:
     assert params.stop_strings == strings
 
 
+@pytest.mark.parametrize("stop", [["x"] * 65, ["x", "y" * 1025], "y" * 1025])
+def test_stop_strings_that_would_hold_up_everybody_are_refused(stop: object) -> None:
+    with pytest.raises(UserError, match=r"sampling_params\.stop has \d+ strings.* at most 64 of 1024 are taken"):
+        parse(Sampling, {"stop": stop}).to_contract()
+    assert parse(Sampling, {"stop": ["y" * 1024] * 64}).to_contract().stop_strings
+
+
 def test_a_prompt_of_several_chunks_is_one() -> None:
     prompt = parse(Sample, SAMPLE).to_contract(Budget(1000))
     assert prompt.tokens.tolist() == [1, 2, 3]

@@ -11,6 +11,9 @@ from spindle.wire.requests.tensors import ModelInput, Tensor
 MOST_SAMPLES = 1024
 """Samples that one request may ask for."""
 
+MOST_STOPS, LONGEST_STOP = 64, 1024
+"""Stop strings of one request, and characters of each: every token of every sample is held against all of them."""
+
 
 class CreateSamplingSession(Body):
     session_id: str
@@ -39,6 +42,11 @@ class Sampling(Body):
     def to_contract(self) -> SamplingParams:
         stop = [self.stop] if isinstance(self.stop, str) else self.stop
         strings = tuple(item for item in stop or () if isinstance(item, str))
+        if len(strings) > MOST_STOPS or max(map(len, strings), default=0) > LONGEST_STOP:
+            raise UserError(
+                f"sampling_params.stop has {len(strings)} strings, the longest of {max(map(len, strings))} characters; "
+                f"at most {MOST_STOPS} of {LONGEST_STOP} are taken."
+            )
         tokens = None if stop is None or strings else tuple(item for item in stop if isinstance(item, int))
         return SamplingParams(
             max_tokens=self.max_tokens,
