@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -13,6 +14,8 @@ from spindle.backends.scores import Scores
 _DRAWS_AT_ONCE = 64
 _BLOCK = 256
 """Tokens whose mass is summed up before a draw looks at single ones."""
+_LOOKED_AT = 1 << 22
+"""Numbers of blocks that several draws look at together."""
 _CANDIDATES = 1024
 """Likeliest tokens among which a nucleus is looked for first."""
 _BELOW_ONE = 1 - 2.0**-52
@@ -58,8 +61,10 @@ def alternatives(scores: Scores, temperature: float, uniforms: Uniforms, count: 
         return scores.logits.argmax(dim=-1, keepdim=True).expand(-1, count)
     rows = len(scores.logits)
     mass = scores.probabilities if temperature == 1 else _tempered(scores, range(rows), [temperature] * rows)
-    numbers = [[uniforms.draw() for _ in range(count)] for _ in range(rows)]
-    return _invert(mass, torch.tensor(numbers, dtype=torch.float64, device=mass.device))
+    drawn = [[uniforms.draw() for _ in range(count)] for _ in range(rows)]
+    numbers = torch.tensor(drawn, dtype=torch.float64, device=mass.device)
+    parts = torch.split(numbers, max(1, _LOOKED_AT // (rows * _BLOCK)), dim=1)
+    return torch.cat([_invert(mass, part) for part in parts], dim=1)
 
 
 def _filters(params: SamplingParams) -> bool:
@@ -78,7 +83,8 @@ def _tempered(scores: Scores, rows: Sequence[int], temperatures: Sequence[float]
     """Probabilities at each row's own temperature."""
     logits = _rows(scores.logits, rows)
     logits = logits - logits.amax(dim=-1, keepdim=True)  # so that a low temperature does not overflow
-    return torch.softmax(logits / _column(temperatures, logits), dim=-1)
+    divisors = _column(temperatures, logits).clamp_min_(torch.finfo(logits.dtype).tiny)
+    return torch.softmax(logits / divisors, dim=-1)
 
 
 def _drawn(mass: Tensor, uniforms: Sequence[Uniforms]) -> Tensor:
@@ -109,21 +115,46 @@ def _invert(mass: Tensor, numbers: Tensor) -> Tensor:
 
 
 def _drawn_filtered(mass: Tensor, params: Sequence[SamplingParams], uniforms: Sequence[Uniforms]) -> Tensor:
-    """As `transformers` does: the k likeliest, then the fewest of those with top_p of their mass."""
+    """One index per row, drawn as `transformers` does: from the k likeliest, of these the fewest with top_p of their
+    mass.
+
+    How many tokens a row is looked for among, and so which of equally likely ones come first, depends on it alone.
+    """
     vocabulary = mass.shape[1]
     limits = [min(p.top_k, vocabulary) if p.top_k > 0 else vocabulary for p in params]
     limit, top_p = _column(limits, mass), _column([p.top_p for p in params], mass)
-    width = max([_CANDIDATES, *(p.top_k for p in params)])
-    while True:
-        width = min(width, vocabulary)
-        likeliest, ids = mass.topk(width, dim=-1)
-        ranks = torch.arange(width, device=mass.device)
-        likeliest = likeliest.masked_fill(ranks >= limit, 0)
-        sums = likeliest.cumsum(dim=-1)
-        total = torch.where(limit < vocabulary, sums[:, -1:], 1.0)
-        if width == vocabulary or bool(((limit <= width) | (sums[:, -1:] > top_p * total)).all()):
-            break
-        width *= 8
+    found = torch.zeros(len(params), dtype=torch.long, device=mass.device)
+    rows, width = list(range(len(params))), min(_CANDIDATES, vocabulary)
+    while rows:
+        nucleus = _nucleus(_rows(mass, rows), _rows(limit, rows), _rows(top_p, rows), width)
+        ready = nucleus.complete.tolist()
+        drawing = [row for row, complete in zip(rows, ready, strict=True) if complete]
+        if drawing:
+            kept, ids = nucleus.mass[nucleus.complete], nucleus.ids[nucleus.complete]
+            found[drawing] = ids.gather(1, _drawn(kept, [uniforms[row] for row in drawing])[:, None])[:, 0]
+        rows = [row for row, complete in zip(rows, ready, strict=True) if not complete]
+        width = min(8 * width, vocabulary)
+    return found
+
+
+class _Nucleus(NamedTuple):
+    """The tokens that rows may draw, looked for among so many of the likeliest."""
+
+    mass: Tensor
+    """[n, width], likeliest first, 0 outside."""
+    ids: Tensor
+    """int64 [n, width]"""
+    complete: Tensor
+    """bool [n]: whether none of a row's lies beyond."""
+
+
+def _nucleus(mass: Tensor, limit: Tensor, top_p: Tensor, width: int) -> _Nucleus:
+    vocabulary = mass.shape[1]
+    likeliest, ids = mass.topk(width, dim=-1)
+    ranks = torch.arange(width, device=mass.device)
+    likeliest = likeliest.masked_fill(ranks >= limit, 0)
+    sums = likeliest.cumsum(dim=-1)
+    total = torch.where(limit < vocabulary, sums[:, -1:], 1.0)
+    complete = (limit <= width) | ((limit == vocabulary) & (sums[:, -1:] > top_p))
     outside = (sums - likeliest >= top_p * total) & (ranks > 0)
-    kept = likeliest.masked_fill(outside, 0)
-    return ids.gather(1, _drawn(kept, uniforms)[:, None])[:, 0]
+    return _Nucleus(likeliest.masked_fill(outside, 0), ids, complete[:, 0])

@@ -1,5 +1,6 @@
 """Draws against exact cumulative sums in float64."""
 
+import resource
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,40 @@ def test_rows_choose_alike_whatever_is_beside_them() -> None:
     for row, params in enumerate(kinds):
         alone = Scores.of(scores.logits[row : row + 1])
         assert choose(alone, [params], [Uniforms(0, row)]).tolist() == [together[row]]
+
+
+def test_which_of_equals_is_chosen_does_not_depend_on_who_is_beside() -> None:
+    """The three likeliest among thousands that are equally likely, beside a row with more candidates than most."""
+    logits = torch.tensor(np.random.default_rng(0).integers(0, 4, (1, 5000)), dtype=torch.float32)
+    few, many = SamplingParams(top_k=3), SamplingParams(top_k=3000)
+    beside = Scores.of(logits.repeat(2, 1))
+    for seed in range(5):
+        alone = choose(Scores.of(logits), [few], _streams(1, seed))
+        assert choose(beside, [few, many], _streams(2, seed))[0] == alone[0]
+
+
+@pytest.mark.parametrize("top_p", [1.0, 0.9])
+def test_the_lowest_temperatures_are_greedy(top_p: float) -> None:
+    scores = _scores(8, 300)
+    for temperature in (1e-9, 1e-40, 1e-46, 5e-324):
+        params = SamplingParams(temperature=temperature, top_p=top_p)
+        assert torch.equal(choose(scores, [params] * 8, _streams(8)), scores.logits.argmax(dim=-1))
+
+
+def test_many_alternatives_take_little_memory() -> None:
+    scores, count = _scores(2, 3000), 1 << 18
+    before = _peak()
+    found = choice.alternatives(scores, 1.0, Uniforms(0, 0), count)
+    assert _peak() - before < 1 << 29
+    stream = Uniforms(0, 0)
+    numbers = [stream.draw() for _ in range(2 * count)]
+    mass = np.repeat(np.exp(scores.logits[1:].double().numpy()), 50, axis=0)
+    assert int((found[1, -50:].numpy() != _exact(mass, numbers[-50:])).sum()) <= 1
+
+
+def _peak() -> int:
+    """Most bytes that this process has had in memory."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def test_logprobs_and_top_are_those_of_a_log_softmax() -> None:
