@@ -75,7 +75,8 @@ def learn(
         loss += float(total.detach())
         found.append(leaf.detach())
         if gradient is not None:
-            (slope,) = torch.autograd.grad(total, leaf)
+            # A plugin's terms may be constants.
+            slope = torch.autograd.grad(total, leaf)[0] if total.requires_grad else torch.zeros_like(leaf)
             gradient[block.span] = _backward(base, adapter, block, slope, distribution)
     return HeadResult(logprobs=torch.cat(found), loss=loss, gradient=gradient)
 

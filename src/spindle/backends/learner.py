@@ -90,13 +90,17 @@ class _Work:
         gradient = {name: leaf.grad for name, leaf in self.adapter.parameters().items() if leaf.grad is not None}
         try:
             _check_finite(request, self.loss, logprobs, gradient)
+            if isinstance(loss, losses.TokenLoss):
+                about = losses.measured(loss, request.data, logprobs, config)
+            else:
+                about = reduced([self.metrics[index] for index in range(len(request.data))])
         except UserError as error:
             return error
-        metrics = {"loss:sum": self.loss, "tokens:sum": float(sum(len(datum.tokens) for datum in request.data))}
-        if isinstance(loss, losses.TokenLoss):
-            metrics |= losses.measured(loss, request.data, logprobs, config)
-        else:
-            metrics |= reduced([self.metrics[index] for index in range(len(request.data))])
+        metrics = {
+            "loss:sum": self.loss,
+            "tokens:sum": float(sum(len(datum.tokens) for datum in request.data)),
+            **about,
+        }
         return Learned(ForwardBackwardResult([{"logprobs": values} for values in logprobs], metrics), gradient)
 
 

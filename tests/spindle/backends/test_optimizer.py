@@ -164,7 +164,14 @@ def test_muon_steps_match_float64(
         along = {n: gradient[n] + values["momentum"] * m if values["nesterov"] else m for n, m in momenta.items()}
         expected = reference(before, along, values)
         applied = backend.optim_step("m", _adam(learning_rate=0.03, weight_decay=0.1))
-        assert applied.keys() >= {"learning_rate", "weight_decay", "momentum", "nesterov", "grad_norm", "optimizer_step"}
+        assert applied.keys() >= {
+            "learning_rate",
+            "weight_decay",
+            "momentum",
+            "nesterov",
+            "grad_norm",
+            "optimizer_step",
+        }
         assert "scale" not in applied, "a text is no metric"
         for name, matrix in expected.items():
             moved = parameters[name].detach().double().numpy() - before[name]
@@ -314,6 +321,17 @@ def test_a_refused_step_leaves_everything_as_it_was(
     assert all(torch.equal(tiny.gradient(backend)[name], gradient[name]) for name in gradient)
     backend.optim_step("m", OptimizerStep(config.fixed))
     assert backend.info("m").step == 1
+
+
+def test_lora_muon_refuses_weights_that_have_diverged(llama: TinyModel) -> None:
+    backend = _backend(llama, OptimizerConfig("lora_muon"))
+    with torch.no_grad():
+        list(_parameters(backend).values())[-1].fill_(float("nan"))
+    before = {name: p.detach().clone() for name, p in _parameters(backend).items()}
+    with pytest.raises(UserError, match="the weights have diverged; go back to an earlier checkpoint"):
+        backend.optim_step("m", OptimizerStep())
+    for name, parameter in _parameters(backend).items():
+        torch.testing.assert_close(parameter.detach(), before[name], rtol=0, atol=0, equal_nan=True)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import torch
 from spindle.backends import plugins
 from spindle.backends.contract import (
     ForwardBackward,
+    ForwardBackwardResult,
     OptimizerConfig,
     OptimizerStep,
     PluginError,
@@ -157,6 +158,7 @@ LOSSES = [
     TokenLoss(name="raises", inputs=(), terms=lambda lp, inputs, config: inputs["nothing"]),
     TokenLoss(name="wide", inputs=(), terms=lambda lp, inputs, config: lp[:, 0] * lp),
     TokenLoss(name="number", inputs=(), terms=lambda lp, inputs, config: 1.0),
+    TokenLoss(name="constant", inputs=(), terms=lambda lp, inputs, config: lp.detach() * 0 + 2),
     TokenLoss(name="badly_named", inputs=(), terms=lambda lp, inputs, config: lp, metrics=lambda *_: {"a": 1}),
     DatumLoss(name="vector", inputs=(), datum=lambda lp, inputs, config: (lp, {})),
     DatumLoss(name="median", inputs=(), datum=lambda lp, inputs, config: (lp.sum(), {"a:median": 1.0})),
@@ -183,6 +185,13 @@ def test_a_mistake_in_a_plugin_fails_its_request_alone(llama: TinyModel, tmp_pat
         with pytest.raises(UserError, match=sentence):
             tiny.train(backend, ForwardBackward("m", data, name))
     assert tiny.gradient(backend) == {}
+    sound, mistaken = backend.forward_backward(
+        [ForwardBackward("m", data, "constant"), ForwardBackward("m", data, "badly_named")]
+    )
+    assert isinstance(sound, ForwardBackwardResult)
+    assert sound.metrics["loss:sum"] == 26
+    assert not any(part.any() for part in tiny.gradient(backend).values())
+    assert isinstance(mistaken, UserError)
     assert tiny.train(backend, ForwardBackward("m", data, "counts")).metrics["a:max"] == 8
 
     model = backend._models["m"]

@@ -15,18 +15,22 @@ nearly zero.
 import torch
 from torch import Tensor
 
+from spindle.backends.contract import UserError
 from spindle.backends.optimizers.kinds import LEARNING_RATE, Update
 from spindle.backends.optimizers.muon import momentum, msign
 
 
 def step(update: Update) -> dict[str, float]:
-    """One step; the state holds `momentum.NAME` of every parameter."""
+    """One step; the state holds `momentum.NAME` of every parameter. Raises `UserError` for weights not finite."""
     learning_rate = update.value(LEARNING_RATE)
     damping = update.value("damping")
     keep = 1 - learning_rate * update.value("weight_decay")
+    roots = {
+        path: (_inverse_root(pair.a @ pair.a.T, damping), _inverse_root(pair.b.T @ pair.b, damping))
+        for path, pair in update.adapter.pairs.items()
+    }
     for path, pair in update.adapter.pairs.items():
-        root_a = _inverse_root(pair.a @ pair.a.T, damping)
-        root_b = _inverse_root(pair.b.T @ pair.b, damping)
+        root_a, root_b = roots[path]
         change_b = msign(momentum(update, f"{path}.lora_B.weight") @ root_a) @ root_a
         change_a = root_b @ msign(root_b @ momentum(update, f"{path}.lora_A.weight"))
         pair.b.mul_(keep).sub_(change_b, alpha=learning_rate / 2)
@@ -36,6 +40,8 @@ def step(update: Update) -> dict[str, float]:
 
 def _inverse_root(gram: Tensor, damping: float) -> Tensor:
     """(gram + damping I)^-1/2 of a symmetric matrix, zero along directions where that does not exist."""
+    if not gram.isfinite().all():
+        raise UserError("the weights have diverged; go back to an earlier checkpoint and lower the learning rate.")
     values, vectors = torch.linalg.eigh(gram.double())
     values = values.clamp(min=0) + damping
     roots = torch.where(values > 0, values.rsqrt(), torch.zeros_like(values))
