@@ -346,7 +346,7 @@ def test_the_clock_runs_while_the_derivative_is_computed(monkeypatch: pytest.Mon
     loss.datum(logprobs, {"w": torch.zeros(6)}, {})  # torch imports what works out sizes
     monkeypatch.setattr(interpreter, "SECONDS", 1.5)
     spent = 0.0
-    with pytest.raises(UserError, match="takes longer than 1.5 seconds for one request"):
+    with pytest.raises(UserError, match=r"takes longer than 1\.5 seconds for one request"):
         while spent < 5:
             value, _ = loss.datum(logprobs, {"w": torch.zeros(6)}, {})
             begun = time.process_time()

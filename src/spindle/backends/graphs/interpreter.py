@@ -56,7 +56,7 @@ class _Run:
         deadline = start + SECONDS - self._spent
         own = logprobs.cpu().clone()
         if own.requires_grad:
-            own.register_hook(self._end_derivative)
+            own.register_hook(self._end_derivative)  # type: ignore[no-untyped-call]
         values: dict[str, Any] = {self._graph.placeholders["logprobs"]: own}
         for name, tensor in inputs.items():
             values[self._graph.placeholders[name]] = tensor.cpu().clone()
@@ -71,7 +71,7 @@ class _Run:
         self._spent += time.monotonic() - start
         loss = self._loss(values)
         if loss.requires_grad:
-            loss.register_hook(self._begin_derivative)
+            loss.register_hook(self._begin_derivative)  # type: ignore[no-untyped-call]
         return loss, self._metrics(values)
 
     def _begin_derivative(self, _: Tensor) -> None:
