@@ -22,6 +22,9 @@ ROWS_AT_ONCE = 256
 CACHE_BYTES = 2 << 30
 """Room for keys and values on a CPU, reserved for what rows may become; a GPU gives a third of its memory."""
 
+ADAPTER_BYTES = 1 << 30
+"""Weights of the adapters that rows run with, beyond which no request with others starts."""
+
 Ended = list[tuple[int, SampleResult | UserError]]
 
 
@@ -37,26 +40,28 @@ class Sampler:
     def _reset(self) -> None:
         self._decoder = decoding.decoder(self._base)
         self._jobs: dict[int, Job] = {}
+        self._queued: dict[int, SampleRequest] = {}
+        """Requests whose weights are not in memory for them, oldest first."""
         self._waiting: deque[tuple[Job, Row]] = deque()
+        """Rows of those whose weights are."""
         self._refused: Ended = []
 
     @property
     def sequences(self) -> int:
-        return len(self._waiting) + sum(not row.done for row in self._decoder.rows)
+        queued = sum(request.num_samples for request in self._queued.values())
+        return queued + len(self._waiting) + sum(not row.done for row in self._decoder.rows)
 
     def add(self, key: int, request: SampleRequest) -> None:
         try:
             requests.check(self._base, request)
-            adapter = self._load(request.adapter) if request.adapter is not None else None
         except UserError as error:
             self._refused.append((key, error))
             return
-        job = Job(self._base, request, self._prompts.find(request.prompt, adapter))
-        self._jobs[key] = job
-        self._waiting += [(job, row) for row in job.rows]
+        self._queued[key] = request
 
     def cancel(self, key: int) -> None:
         self._refused = [(refused, error) for refused, error in self._refused if refused != key]
+        self._queued.pop(key, None)
         job = self._jobs.pop(key, None)
         if job is not None:
             for row in job.rows:
@@ -86,8 +91,13 @@ class Sampler:
         going = [row for row in self._decoder.rows if not row.done]
         count, longest = len(going), max((row.longest for row in going), default=0)
         room = _room(self._base.device)
-        admitted, new_prompts, new_tokens = [], set[Prompt](), 0
-        while self._waiting and count < ROWS_AT_ONCE:
+        admitted: list[tuple[Job, Row]] = []
+        new_prompts, new_tokens = set[Prompt](), 0
+        while count < ROWS_AT_ONCE:
+            if not self._waiting:
+                self._open([*going, *(row for _, row in admitted)])
+            if not self._waiting:
+                break
             row = self._waiting[0][1]
             longest = max(longest, row.longest)
             if count and (count + 1) * self._row_bytes(longest) > room:
@@ -100,6 +110,26 @@ class Sampler:
             admitted.append(self._waiting.popleft())
             count += 1
         return admitted
+
+    def _open(self, running: Sequence[Row]) -> None:
+        """Load the weights of the oldest request that waits for them, if there is room beside those of `running`."""
+        while self._queued and not self._waiting:
+            adapters = {row.prompt.adapter for row in running}
+            if sum(_weight(adapter) for adapter in adapters if adapter is not None) > ADAPTER_BYTES:
+                return
+            key, request = next(iter(self._queued.items()))
+            del self._queued[key]
+            try:
+                adapter = self._load(request.adapter) if request.adapter is not None else None
+            except UserError as error:
+                self._refused.append((key, error))
+                continue
+            except Exception as error:  # whatever is wrong with one file is not the whole batch's affair
+                reason = f"{type(error).__name__}: {error}"
+                self._refused.append((key, UserError(f"{request.adapter} cannot be read ({reason}); save it again.")))
+                continue
+            job = self._jobs[key] = Job(self._base, request, self._prompts.find(request.prompt, adapter))
+            self._waiting += [(job, row) for row in job.rows]
 
     def _row_bytes(self, tokens: int) -> int:
         return self._base.cache_bytes_per_row + tokens * self._base.cache_bytes_per_token
@@ -170,6 +200,11 @@ class Sampler:
                 del self._jobs[key]
                 ended.append((key, job.result()))
         return ended
+
+
+def _weight(adapter: Adapter) -> int:
+    """Bytes of an adapter."""
+    return sum(pair.a.nbytes + pair.b.nbytes for pair in adapter.pairs.values())
 
 
 def _room(device: torch.device) -> int:

@@ -1,14 +1,19 @@
 """The running batch: requests join and leave at any step, and none notices the others."""
 
+import shutil
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from torch import Tensor
 
-from spindle.backends import decoding, prompts, sampler, snapshots
+from spindle.backends import checkpoints, decoding, prompts, sampler, snapshots
+from spindle.backends.base import Base
 from spindle.backends.caches import RowCache
 from spindle.backends.contract import SampleBatch, SampleRequest, SampleResult, SamplingParams, UserError
+from spindle.backends.lora import Adapter
 from spindle.backends.torch_backend import TorchBackend
 from tests.spindle.backends import tiny
 from tests.spindle.backends.tiny import TinyModel
@@ -247,3 +252,54 @@ def test_snapshots_in_memory_are_bounded_in_bytes(
     monkeypatch.setattr(snapshots, "BYTES", 1)
     backend._snapshots.get(base, second)
     assert backend._snapshots.get(base, first) is not loaded, "the one used last is kept, whatever its size"
+
+
+def test_adapters_are_loaded_as_their_requests_start(
+    llama: TinyModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for the weights of one adapter, six wait on the disk for their turn."""
+    backend = llama.backend()
+    saved = [path for path in _adapters(backend, llama, tmp_path) if path is not None]
+    copies = [shutil.copytree(saved[number % 2], tmp_path / f"copy-{number}") for number in range(6)]
+    requests = [_request(llama, number, copy) for number, copy in enumerate(copies)]
+    expected = backend.sample(requests)
+    backend = llama.backend()
+    monkeypatch.setattr(snapshots, "BYTES", 1)
+    monkeypatch.setattr(sampler, "ADAPTER_BYTES", 1)
+    loaded: list[weakref.ref[Adapter]] = []
+    alive: list[int] = []
+    read, step = checkpoints.read_adapter, decoding.PackedDecoder.step
+
+    def noted(base: Base, directory: Path) -> Adapter:
+        adapter = read(base, directory)
+        loaded.append(weakref.ref(adapter))
+        return adapter
+
+    def counted(self: decoding.PackedDecoder) -> Tensor:
+        alive.append(sum(adapter() is not None for adapter in loaded))
+        return step(self)
+
+    monkeypatch.setattr(checkpoints, "read_adapter", noted)
+    monkeypatch.setattr(decoding.PackedDecoder, "step", counted)
+    batch = backend.sampling(llama.name)
+    for number, request in enumerate(requests):
+        batch.add(number, request)
+    assert batch.sequences == sum(request.num_samples for request in requests)
+    batch.add(6, _request(llama, 6, copies[5]))
+    batch.cancel(6)
+    ended = _finish(batch, 6)
+    for number, result in enumerate(expected):
+        _assert_same(ended[number], result)
+    assert len(loaded) == 6
+    assert max(alive) <= 2
+    assert batch.sequences == 0
+
+
+def test_a_snapshot_that_cannot_be_read_fails_its_request_alone(llama: TinyModel, tmp_path: Path) -> None:
+    backend = llama.backend()
+    _, sound, damaged = _adapters(backend, llama, tmp_path)
+    assert damaged is not None
+    (damaged / "adapter_config.json").write_text("{}", encoding="utf-8")
+    good, failed = backend.sample([_request(llama, 0, sound), _request(llama, 1, damaged)])
+    assert isinstance(good, SampleResult)
+    assert str(failed).startswith(f"{damaged} cannot be read (KeyError: ")
