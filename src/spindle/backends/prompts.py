@@ -37,6 +37,10 @@ class Prompt:
             raise RuntimeError("the prompt has not been computed")
         return self.states
 
+    def release(self) -> None:
+        """Forget what was computed, once all rows that start from it have."""
+        self.states, self.memory, self.size = None, None, 0
+
 
 @dataclass(frozen=True)
 class _Kept:
@@ -64,10 +68,9 @@ class Prompts:
             self._kept.move_to_end(key)
         prompt = self._used.get(key)
         if prompt is None:
-            prompt = Prompt(tokens, adapter)
-            if kept is not None:
-                prompt.states, prompt.memory, prompt.size = kept.states, kept.memory, kept.size
-            self._used[key] = prompt
+            prompt = self._used[key] = Prompt(tokens, adapter)
+        if prompt.states is None and kept is not None:
+            prompt.states, prompt.memory, prompt.size = kept.states, kept.memory, kept.size
         return prompt
 
     def keep(self, prompt: Prompt) -> None:

@@ -76,6 +76,8 @@ class Sampler:
                 self._start(admitted)
             if admitted or any(row.done for row in self._decoder.rows):
                 self._decoder.join([row for _, row in admitted if not row.done])
+                for prompt in {row.prompt for _, row in admitted} - {row.prompt for _, row in self._waiting}:
+                    prompt.release()
             if self._decoder.rows:
                 self._advance()
             return self._collect()

@@ -2,6 +2,7 @@
 
 import shutil
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -252,6 +253,38 @@ def test_snapshots_in_memory_are_bounded_in_bytes(
     monkeypatch.setattr(snapshots, "BYTES", 1)
     backend._snapshots.get(base, second)
     assert backend._snapshots.get(base, first) is not loaded, "the one used last is kept, whatever its size"
+
+
+def test_rows_do_not_hold_what_their_prompts_were_computed_to(
+    llama: TinyModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have a copy in the cache; only so many bytes of lately computed prompts are kept, and found again."""
+    computed: list[weakref.ref[Tensor]] = []
+    compute = decoding.PackedDecoder.compute
+
+    def noted(self: decoding.PackedDecoder, some: Sequence[prompts.Prompt]) -> None:
+        compute(self, some)
+        computed.extend(weakref.ref(prompt.computed) for prompt in some)
+
+    monkeypatch.setattr(decoding.PackedDecoder, "compute", noted)
+    batch = llama.backend().sampling(llama.name)
+    batch.add(0, _request(llama, 0))
+    batch.step()
+    batch.add(1, _request(llama, 0))
+    assert [reference() is not None for reference in computed] == [True], "kept for the next request"
+    ended = _finish(batch, 2)
+    _assert_same(ended[0], ended[1])
+    assert [result.prompt_cache_hit_tokens for result in ended.values() if isinstance(result, SampleResult)] == [0, 3]
+
+    monkeypatch.setattr(prompts, "BYTES", 0)
+    batch = llama.backend().sampling(llama.name)
+    batch.add(0, _request(llama, 2))
+    batch.step()
+    assert batch.sequences == 3
+    assert computed[-1]() is None
+    batch.add(1, _request(llama, 2))
+    ended = _finish(batch, 2)
+    _assert_same(ended[0], ended[1])
 
 
 def test_adapters_are_loaded_as_their_requests_start(
