@@ -1,6 +1,5 @@
-"""Speed, side by side with what the libraries do: `python -m benchmarks`, or `run` of one module."""
+"""Speed and memory, side by side with what the libraries do: `python -m benchmarks [NAME ...]`.
 
-from spindle.backends.threads import repeat_products, share_cores
-
-share_cores()
-repeat_products()
+Each side works in a process of its own, as its user would start it: Spindle with what it sets for itself, a library
+with its defaults.
+"""

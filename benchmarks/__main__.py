@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import grpo, machine, processes, sampling, training
+from benchmarks import launch, machine, sampling, training
 from benchmarks.comparison import THREADS, Comparison
 from spindle.backends import models
 from spindle.backends.models import InstalledModel
@@ -15,11 +15,9 @@ Benchmark = Callable[[InstalledModel, machine.Machine], list[Comparison]]
 
 BENCHMARKS: dict[str, Benchmark] = {
     "training": training.run,
-    "tenants": training.tenants,
     "sampling": sampling.run,
-    "grpo": grpo.run,
-    "launch": processes.launch,
-    "memory": processes.memory,
+    "grpo": sampling.grpo,
+    "launch": launch.run,
 }
 
 

@@ -1,10 +1,10 @@
 """What every benchmark reports: the same work done here and by a peer, in one run on one machine."""
 
 import statistics
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+
+from benchmarks.worker import Measured
 
 THREADS = 2
 ROUNDS = 3
@@ -37,17 +37,12 @@ class Comparison:
         return self.ratio <= self.target if self.less_is_better else self.ratio >= self.target
 
 
-def rates(tokens: int, ours: Callable[[], Any], theirs: Callable[[], Any], rounds: int = ROUNDS) -> tuple[float, float]:
+def rates(
+    tokens: int, ours: Callable[[], Measured], theirs: Callable[[], Measured], rounds: int = ROUNDS
+) -> tuple[float, float]:
     """Tokens per second of both ways of doing `tokens` tokens of work, in turns: a busy machine slows both alike."""
-    pairs = [(seconds(ours), seconds(theirs)) for _ in range(rounds)]
+    pairs = [(ours().seconds, theirs().seconds) for _ in range(rounds)]
     return (
         tokens / statistics.median(our for our, _ in pairs),
         tokens / statistics.median(their for _, their in pairs),
     )
-
-
-def seconds(do: Callable[[], Any]) -> float:
-    """How long it takes."""
-    begun = time.perf_counter()
-    do()
-    return time.perf_counter() - begun

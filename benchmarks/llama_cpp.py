@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.comparison import THREADS
+from benchmarks.data import NEW_TOKENS, PROMPT_TOKENS, PROMPTS, SAMPLES, prompts
 from spindle.backends.models import DEFAULT_MODEL
 from spindle.backends.models.wheels import WHEEL_MODELS
 
@@ -44,17 +45,17 @@ class LlamaCpp:
         self._chain = self._lib.llama_sampler_chain_init(self._lib.llama_sampler_chain_default_params())
         self._lib.llama_sampler_chain_add(self._chain, self._lib.llama_sampler_init_dist(1))
 
-    def sample(self, prompts: Any, samples: int, new_tokens: int) -> None:
-        """[B, P] prompts, `samples` sequences of each, at temperature 1."""
+    def sample(self, new_tokens: int = NEW_TOKENS) -> None:
+        """At temperature 1."""
         lib, memory = self._lib, self._lib.llama_get_memory(self._context)
         lib.llama_memory_clear(memory, True)
-        count, length = prompts.shape
-        last = np.zeros(count * samples, np.int32)
-        for index, prompt in enumerate(prompts):
-            first = index * samples
+        length = PROMPT_TOKENS
+        last = np.zeros(PROMPTS * SAMPLES, np.int32)
+        for index, prompt in enumerate(prompts()):
+            first = index * SAMPLES
             rows = [(int(token), position, first, position == length - 1) for position, token in enumerate(prompt)]
             self._decode(rows)
-            for sequence in range(first, first + samples):
+            for sequence in range(first, first + SAMPLES):
                 if sequence != first:
                     lib.llama_memory_seq_cp(memory, first, sequence, -1, -1)
                 last[sequence] = lib.llama_sampler_sample(self._chain, self._context, length - 1)

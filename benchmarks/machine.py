@@ -22,26 +22,15 @@ class Machine:
     """64 x 576 x 49152."""
 
 
-@dataclass(frozen=True)
-class Network:
-    """Multiply-adds per token."""
+HIDDEN, MLP, LAYERS, VOCABULARY, KEY_VALUE, RANK = 576, 1536, 30, 49152, 192, 32
+"""SmolLM2-135M, and the adapters on it."""
+SHAPES = [(HIDDEN, HIDDEN), (HIDDEN, KEY_VALUE), (HIDDEN, KEY_VALUE), (HIDDEN, HIDDEN)]
+SHAPES += [(HIDDEN, MLP), (HIDDEN, MLP), (MLP, HIDDEN)]
 
-    body: float
-    head: float
-    lora_body: float
-    lora_head: float
-
-    @classmethod
-    def smollm2_135m(cls, rank: int) -> "Network":
-        hidden, mlp, layers, vocabulary, kv = 576, 1536, 30, 49152, 192
-        shapes = [(hidden, hidden), (hidden, kv), (hidden, kv), (hidden, hidden)]
-        shapes += [(hidden, mlp), (hidden, mlp), (mlp, hidden)]
-        return cls(
-            body=layers * sum(rows * columns for rows, columns in shapes),
-            head=hidden * vocabulary,
-            lora_body=layers * sum(rank * (rows + columns) for rows, columns in shapes),
-            lora_head=rank * (hidden + vocabulary),
-        )
+BODY = LAYERS * sum(rows * columns for rows, columns in SHAPES)
+HEAD = HIDDEN * VOCABULARY
+ADAPTERS = LAYERS * sum(RANK * (rows + columns) for rows, columns in SHAPES) + RANK * (HIDDEN + VOCABULARY)
+"""Multiply-adds per token."""
 
 
 def measure() -> Machine:
@@ -50,18 +39,14 @@ def measure() -> Machine:
     return Machine(large=_rate(4096, 576, 1536), decode=_rate(64, 576, 1536), decode_head=_rate(64, 576, 49152))
 
 
-def training_bound(machine: Machine, network: Network) -> float:
+def training_bound(machine: Machine) -> float:
     """Tokens/s of forward and backward: activation gradients for the frozen weights, both gradients for adapters."""
-    frozen = 2 * 2 * (network.body + network.head)
-    adapters = 3 * 2 * (network.lora_body + network.lora_head)
-    return machine.large * 1e9 / (frozen + adapters)
+    return machine.large * 1e9 / (2 * 2 * (BODY + HEAD) + 3 * 2 * ADAPTERS)
 
 
-def decoding_bound(machine: Machine, network: Network, *, adapter: bool = False) -> float:
-    """Tokens/s of 64 rows decoded together, without attention and prompts."""
-    body = network.body + (network.lora_body if adapter else 0)
-    head = network.head + (network.lora_head if adapter else 0)
-    return 1e9 / (2 * body / machine.decode + 2 * head / machine.decode_head)
+def decoding_bound(machine: Machine) -> float:
+    """Tokens/s of 64 rows decoded together, without adapters, attention and prompts."""
+    return 1e9 / (2 * BODY / machine.decode + 2 * HEAD / machine.decode_head)
 
 
 def _rate(rows: int, inner: int, columns: int) -> float:

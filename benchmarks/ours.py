@@ -1,12 +1,13 @@
-"""The work done by Spindle's backend, in this process."""
+"""Spindle's side of the work: its backend, in this process."""
 
-from collections.abc import Sequence
+import tempfile
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from benchmarks.comparison import THREADS
+from benchmarks.data import NEW_TOKENS, SAMPLES, prompts, random_tokens
 from spindle import backends
 from spindle.backends.contract import (
     Datum,
@@ -27,46 +28,51 @@ Result = TypeVar("Result")
 
 
 class Spindle:
-    """A backend on the base model with one or more tenants, each a LoRA of rank 32 on attention, MLP and head."""
+    """A backend on the base model, with adapters of rank 32 on attention, MLP and head."""
 
-    def __init__(self, model: InstalledModel, tenants: int = 1) -> None:
+    def __init__(self, model: InstalledModel) -> None:
         self._name = model.name
         self._backend = backends.load({model.name: model.path}, device="cpu", dtype="float32", threads=THREADS)
-        self.tenants = [f"tenant-{number}" for number in range(tenants)]
-        for tenant in self.tenants:
-            self._backend.create_model(tenant, model.name, LoraShape(rank=RANK, seed=0), OptimizerConfig())
 
-    def forward_backward(self, data: Any) -> None:
-        """Cross-entropy over rows [B, N + 1] of tokens, dealt out to the tenants in one call."""
-        share = len(data) // len(self.tenants)
-        self._train(
+    def create(self, tenants: int) -> None:
+        """Adapters `0` to `tenants - 1`."""
+        for tenant in range(tenants):
+            self._backend.create_model(str(tenant), self._name, LoraShape(rank=RANK, seed=0), OptimizerConfig())
+
+    def train(self, sequences: int, length: int, tenants: int = 1) -> None:
+        """Cross-entropy, the sequences dealt out to the tenants in one call."""
+        data = [_supervised(row) for row in random_tokens(sequences, length + 1)]
+        share = sequences // tenants
+        self._backward(
             [
-                ForwardBackward(
-                    tenant, [_supervised(row) for row in data[i * share : (i + 1) * share]], "cross_entropy"
-                )
-                for i, tenant in enumerate(self.tenants)
+                ForwardBackward(str(tenant), data[tenant * share : (tenant + 1) * share], "cross_entropy")
+                for tenant in range(tenants)
             ]
         )
 
-    def reinforce(self, rollouts: Sequence[tuple[Any, SampledSequence]]) -> None:
-        """Importance sampling over prompts and completions, with an advantage of +1 or -1 in turn."""
+    def optimize(self) -> None:
+        self._backend.optim_step("0", OptimizerStep({"learning_rate": 1e-6}))
+
+    def sample(self, new_tokens: int = NEW_TOKENS) -> None:
+        """From the base model."""
+        self._sample(None, new_tokens)
+
+    def grpo_step(self) -> None:
+        """A snapshot, rollouts from it, importance sampling over them, and an update."""
+        with tempfile.TemporaryDirectory() as folder:
+            self._backend.save_adapter("0", Path(folder))
+            results = self._sample(Path(folder), NEW_TOKENS)
+        rollouts = [(prompt, s) for prompt, r in zip(prompts(), results, strict=True) for s in r.sequences]
         data = [_policy(prompt, sequence, 1.0 - 2 * (i % 2)) for i, (prompt, sequence) in enumerate(rollouts)]
-        self._train([ForwardBackward(self.tenants[0], data, "importance_sampling")])
+        self._backward([ForwardBackward("0", data, "importance_sampling")])
+        self.optimize()
 
-    def step(self) -> None:
-        for tenant in self.tenants:
-            self._backend.optim_step(tenant, OptimizerStep({"learning_rate": 1e-4}))
-
-    def save(self, directory: Path) -> None:
-        """Write a sampler snapshot."""
-        self._backend.save_adapter(self.tenants[0], directory)
-
-    def sample(self, prompts: Any, samples: int, new_tokens: int, adapter: Path | None = None) -> list[SampleResult]:
+    def _sample(self, adapter: Path | None, new_tokens: int) -> list[SampleResult]:
         params = SamplingParams(new_tokens, stop_tokens=())
-        requests = [SampleRequest(self._name, adapter, prompt, samples, params) for prompt in prompts]
+        requests = [SampleRequest(self._name, adapter, prompt, SAMPLES, params) for prompt in prompts()]
         return [_sound(result) for result in self._backend.sample(requests)]
 
-    def _train(self, requests: list[ForwardBackward]) -> None:
+    def _backward(self, requests: list[ForwardBackward]) -> None:
         for result in self._backend.forward_backward(requests):
             _sound(result)
 

@@ -1,35 +1,24 @@
-"""What takes a process of its own to measure: peak memory, and the time from launch to the first training step."""
+"""The time from launch to the end of the first training step."""
 
 import shlex
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from typing import Any
 
 import httpx
 
-from benchmarks.comparison import Comparison, seconds
+from benchmarks.comparison import Comparison
 from benchmarks.machine import Machine
 from spindle.backends.models import InstalledModel
 
-MEMORY_ROWS = (("32×128", 32, 128), ("16×512", 16, 512))
 
-
-def memory(model: InstalledModel, _: Machine) -> list[Comparison]:
-    """Peak resident memory of a process that imports, loads and does the work; GiB, less is better."""
-    rows = []
-    for name, sequences, length in MEMORY_ROWS:
-        mine, theirs = (_peak(side, "train", model, sequences, length) for side in ("ours", "peers"))
-        rows.append(Comparison(f"peak memory, train {name}", "PEFT + torch", mine, theirs, "GiB", target=1.0))
-    mine, theirs = (_peak(side, "sample", model, 64, 64) for side in ("ours", "peers"))
-    rows.append(Comparison("peak memory, sample", "transformers.generate", mine, theirs, "GiB", target=4.0 / theirs))
-    return rows
-
-
-def launch(model: InstalledModel, _: Machine) -> list[Comparison]:
+def run(model: InstalledModel, _: Machine) -> list[Comparison]:
     """From the start of `spindle serve` to the end of a first training step, against importing and loading alone."""
-    theirs = seconds(lambda: _python(_BARE, str(model.path)))
-    mine = seconds(lambda: _first_step(model))
+    theirs = _seconds(lambda: _bare(model))
+    mine = _seconds(lambda: _first_step(model))
     return [Comparison("launch to first training step", "import and load", mine, theirs, "s", target=2.0)]
 
 
@@ -39,39 +28,15 @@ from transformers import LlamaForCausalLM
 LlamaForCausalLM.from_pretrained(sys.argv[1], dtype=torch.float32)
 """
 
-_PEAK = """
-import sys
-from pathlib import Path
-from benchmarks import ours, peers
-from spindle.backends.models import InstalledModel
-side, work, name, path, rows, length = sys.argv[1:]
-model = InstalledModel(name, Path(path))
-if work == "train":
-    worker = ours.Spindle(model) if side == "ours" else peers.Peft(model.path)
-    for _ in range(2):
-        worker.forward_backward(peers.random_tokens(int(rows), int(length) + 1))
-        worker.step()
-else:
-    worker = ours.Spindle(model) if side == "ours" else peers.Generate(model.path)
-    worker.sample(peers.random_tokens(8, 48), int(rows) // 8, int(length))
-status = Path("/proc/self/status").read_text()
-print(next(line.split()[1] for line in status.splitlines() if line.startswith("VmHWM")))
-"""
+
+def _bare(model: InstalledModel) -> None:
+    subprocess.run([sys.executable, "-c", _BARE, str(model.path)], check=True, stderr=subprocess.DEVNULL)
 
 
-def _peak(side: str, work: str, model: InstalledModel, rows: int, length: int) -> float:
-    said = _python(_PEAK, side, work, model.name, str(model.path), str(rows), str(length))
-    return float(said.split()[-1]) / (1 << 20)
-
-
-def _python(program: str, *arguments: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments],
-        check=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ).stdout
+def _seconds(do: Callable[[], None]) -> float:
+    begun = time.perf_counter()
+    do()
+    return time.perf_counter() - begun
 
 
 def _first_step(model: InstalledModel) -> None:
