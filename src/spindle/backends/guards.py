@@ -36,7 +36,7 @@ def guarded_family(path: Path, family: Family) -> Family:
         before = {name: parameter.clone() for name, parameter in parameters.items()}
         state = {name: tensor.clone() for name, tensor in update.state.items()}
         try:
-            return _called(what, lambda: dict(family.step(update)))
+            return _called(what, lambda: {name: float(value) for name, value in family.step(update).items()})
         except UserError:
             for name, parameter in parameters.items():
                 parameter.copy_(before[name])
@@ -63,19 +63,19 @@ def _guarded_terms(
 def _guarded_datum(
     what: str, datum: Callable[[Tensor, Inputs, Config], tuple[Tensor, dict[str, float]]]
 ) -> Callable[[Tensor, Inputs, Config], tuple[Tensor, dict[str, float]]]:
-    def guarded(logprobs: Tensor, inputs: Inputs, config: Config) -> tuple[Tensor, dict[str, float]]:
-        value, metrics = _called(what, lambda: datum(logprobs, inputs, config))
+    def checked(logprobs: Tensor, inputs: Inputs, config: Config) -> tuple[Tensor, dict[str, float]]:
+        value, metrics = datum(logprobs, inputs, config)
         if not isinstance(value, Tensor) or value.ndim:
             raise UserError(f"{what} did not give a scalar tensor; correct the plugin.")
         return value, _checked(what, metrics)
 
-    return guarded
+    return lambda logprobs, inputs, config: _called(what, lambda: checked(logprobs, inputs, config))
 
 
 def _guarded_metrics(
     what: str, metrics: Callable[[Tensor, Inputs, Config], dict[str, float]]
 ) -> Callable[[Tensor, Inputs, Config], dict[str, float]]:
-    return lambda logprobs, inputs, config: _checked(what, _called(what, lambda: metrics(logprobs, inputs, config)))
+    return lambda logprobs, inputs, config: _called(what, lambda: _checked(what, metrics(logprobs, inputs, config)))
 
 
 def _checked(what: str, metrics: Mapping[str, float]) -> dict[str, float]:
