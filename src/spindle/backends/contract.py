@@ -18,6 +18,9 @@ Array = NDArray[Any]
 ADAPTER_FILES = ("adapter_config.json", "adapter_model.safetensors")
 """What a saved adapter consists of, by the names of PEFT."""
 
+LARGEST = 1e30
+"""Settings of losses and optimizers stay within it, so that what is made of them fits single precision (3.4e38)."""
+
 
 class UserError(Exception):
     """A request that cannot be done as asked; the text says what, where, expected, found, and what to do."""

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from spindle.backends.contract import UserError
+from spindle.backends.contract import LARGEST, UserError
 from spindle.backends.losses.formulas import HIGH, LOW
 from spindle.backends.losses.kinds import Config, Loss
 from spindle.backends.losses.registry import UNPUBLISHED_LOSSES
@@ -32,9 +32,9 @@ def _settings(loss: Loss, given: Mapping[str, float | str]) -> Config:
             raise UserError(
                 f"loss_fn {loss.name!r} has no setting {name!r} in loss_fn_config; it has {known}. Leave it out."
             )
-        if isinstance(value, str) or not math.isfinite(value):
+        if isinstance(value, str) or not abs(value) < LARGEST:
             raise UserError(
-                f"loss_fn_config.{name} of {loss.name!r} must be a finite number "
+                f"loss_fn_config.{name} of {loss.name!r} must be a number within ±{LARGEST:g} "
                 f"(default {loss.defaults[name]}), found {value!r}."
             )
         settings[name] = float(value)

@@ -1,11 +1,11 @@
 """What an optimizer family is: its hyperparameters, and the function that applies one step."""
 
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from spindle.backends.contract import LARGEST
 from spindle.backends.lora import Adapter
 
 Value = float | str
@@ -17,7 +17,7 @@ class Hyperparameter:
 
     name: str
     default: Value
-    below: float = math.inf
+    below: float = LARGEST
     """Numbers are at least 0 and below this."""
     choices: tuple[Value, ...] = ()
     """Where there are any, the value is one of them."""
@@ -29,7 +29,7 @@ class Hyperparameter:
         """What a value must be, in words."""
         if self.choices:
             return f"one of {', '.join(str(choice) for choice in self.choices)}"
-        return "finite and at least 0" if self.below == math.inf else f"at least 0 and below {self.below:g}"
+        return f"at least 0 and below {self.below:g}"
 
     def allows(self, value: Value) -> bool:
         if self.choices:
