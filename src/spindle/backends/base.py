@@ -16,8 +16,8 @@ from spindle.backends.models.directory import read_config
 from spindle.backends.packing import Plan
 from spindle.backends.stopping import Text
 
-_LOGITS_AT_ONCE = 1 << 24
-"""Numbers in one block of logits: 64 MiB in fp32."""
+_LOGITS_AT_ONCE = 1 << 25
+"""Numbers in one block of logits: 128 MiB in fp32."""
 
 
 class Padded(NamedTuple):

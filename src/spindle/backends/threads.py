@@ -4,12 +4,15 @@ import os
 
 
 def share_cores() -> None:
-    """Let idle threads of torch sleep rather than spin; to be called before torch is first imported.
+    """Let idle threads of torch sleep soon rather than spin; to be called before torch is first imported.
 
     A thread that spins for its partner keeps the core that the partner waits for: measured on two cores beside another
-    busy process, decoding is 17 times faster with sleeping threads. Settings in the environment win.
+    busy process, decoding is 17 times faster with sleeping threads. Spinning for a few microseconds first costs little
+    there, and where the cores are free it makes decoding a quarter faster. Settings in the environment win.
     """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "5000")
+        os.environ["OMP_WAIT_POLICY"] = "passive"
 
 
 def repeat_products() -> None:
