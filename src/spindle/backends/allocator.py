@@ -3,7 +3,7 @@
 import ctypes
 import sys
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8
+_TRIM_THRESHOLD, _MMAP_MAX, _ARENA_MAX = -1, -4, -8
 """Parameters of `mallopt` (malloc.h)."""
 
 
@@ -16,6 +16,6 @@ def keep_memory() -> None:
     """
     library = ctypes.CDLL(None) if sys.platform == "linux" else None
     if library is not None and hasattr(library, "gnu_get_libc_version"):
-        library.mallopt(_MMAP_THRESHOLD, 32 << 20)  # the most it takes
+        library.mallopt(_MMAP_MAX, 0)
         library.mallopt(_TRIM_THRESHOLD, (1 << 31) - 1)
         library.mallopt(_ARENA_MAX, 1)  # what one thread freed serves another

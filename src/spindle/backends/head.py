@@ -131,7 +131,8 @@ class _Distribution(NamedTuple):
 
 def _distribution(base: Base, adapter: Adapter | None, block: _Block) -> _Distribution:
     logits = base.logits(block.states, [Span(adapter, len(block.states))])
-    return _Distribution(torch.log_softmax(logits, dim=-1), base.logit_slopes(logits))
+    slopes = base.logit_slopes(logits)
+    return _Distribution(torch.log_softmax(logits, dim=-1, out=logits), slopes)  # in the memory of the logits
 
 
 def _backward(base: Base, adapter: Adapter, block: _Block, slope: Tensor, distribution: _Distribution) -> Tensor:

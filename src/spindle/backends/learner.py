@@ -235,8 +235,8 @@ def _check_finite(
                 f"data[{index}] has logprobs that are not finite: the weights of {request.model_id!r} have diverged; "
                 "go back to an earlier checkpoint and lower the learning rate."
             )
-    largest = torch.nn.utils.get_total_norm(list(gradient.values()), norm_type=float("inf"))
-    if not np.isfinite(total) or not torch.isfinite(largest):
+    extremes = [end for values in gradient.values() for end in torch.aminmax(values)]
+    if not np.isfinite(total) or not all(torch.isfinite(torch.stack(extremes)) if extremes else ()):
         raise UserError(
             f"the {request.loss_fn} loss of this request is {total} or its gradient is not finite, so it was left out; "
             "look for extreme weights, advantages or logprobs in data."

@@ -186,25 +186,32 @@ def _forward(inputs: Tensor, weight: Tensor, bias: Tensor | None, found: Sequenc
 
 
 def _add_product(outputs: Tensor, hidden: Tensor, b: Tensor) -> None:
-    if _unsteady(hidden.shape[0]):
+    if _padding(*outputs.shape):
         outputs.add_(steady_linear(hidden, b))
     else:
         outputs.addmm_(hidden, b.T)
 
 
 def steady_linear(inputs: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """`F.linear` whose rows do not depend, to the bit, on how many there are.
-
-    CPU kernels take blocks of four rows and compute the rows left over differently as long as there are few.
-    """
-    rows = inputs.shape[0]
-    if _unsteady(rows):
-        return F.linear(F.pad(inputs, (0, 0, 0, -rows % 4)), weight, bias)[:rows]
+    """`F.linear` whose rows do not depend, to the bit, on how many there are."""
+    rows, missing = inputs.shape[0], _padding(inputs.shape[0], weight.shape[0])
+    if missing:
+        return F.linear(F.pad(inputs, (0, 0, 0, missing)), weight, bias)[:rows]
     return F.linear(inputs, weight, bias)
 
 
-def _unsteady(rows: int) -> bool:
-    return rows < 12 and rows % 4 != 0
+_NARROW = 24
+
+
+def _padding(rows: int, outputs: int) -> int:
+    """Rows to add to a product for the CPU to take the kernel that it takes for many.
+
+    Kernels work on blocks of four rows and compute the rows left over differently as long as there are few; on some
+    processors a product of few columns has another kernel where it has fewer rows than columns.
+    """
+    if outputs < _NARROW:
+        return max(0, _NARROW - rows)
+    return -rows % 4 if rows < 12 else 0
 
 
 class _LoraLinear(torch.autograd.Function):
