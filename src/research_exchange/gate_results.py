@@ -3,81 +3,77 @@
 A gate that is required and not built yet is unverified with that very reason: it never passes by absence.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from research_exchange.activation import check_activation
 from research_exchange.decision import Decision
+from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.fields import as_mapping
-from research_exchange.documents.gates import Applicability, GateResult, GateStatus, Problem, Provenance
+from research_exchange.documents.gates import Applicability, Flag, GateResult, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.evaluation import Comparability
 from research_exchange.experiment_features import CHECKS, Answer, check_applicability
 
-__all__ = ["DECISION_GATE", "all_gates"]
+__all__ = ["DECISION_GATE", "Gates", "all_gates"]
 
 DECISION_GATE = "decision"
 """The gate that a spec with a `decision_rule` requires."""
 
 
+class Gates(NamedTuple):
+    """All gates of a run."""
+
+    results: tuple[GateResult, ...]
+    flags: tuple[Flag, ...]
+    """What their rules want a reader to notice."""
+
+
 def all_gates(
-    spec: Spec, state: RunState, comparability: Comparability, decision: Decision | None
-) -> tuple[GateResult, ...]:
+    spec: Spec, state: RunState, shelf: EvidenceShelf, comparability: Comparability, decision: Decision | None
+) -> Gates:
     """One result per name of `CHECKS`, then the decision's.
 
     Args:
+        shelf: What the run retains.
         comparability: What the evaluation report shows.
         decision: None for a spec without a decision rule.
     """
-    inputs = _Inputs(spec, state, comparability)
-    return (*(_gate(name, inputs) for name in CHECKS), _decision(decision))
+    inputs = _Inputs(spec, state, shelf, comparability)
+    gates = [_gate(name, inputs) for name in CHECKS]
+    return Gates(
+        results=(*(result for result, _ in gates), _decision(decision)),
+        flags=tuple(flag for _, flags in gates for flag in flags),
+    )
 
 
 @dataclass(frozen=True)
 class _Inputs:
     spec: Spec
     state: RunState
+    shelf: EvidenceShelf
     comparability: Comparability
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """What a rule found, before its applicability is considered."""
-
-    status: GateStatus
-    reason: str
-    problems: tuple[Problem, ...] = ()
-    computed: Mapping[str, JsonValue] = field(default_factory=dict)
-    provenance: Provenance = Provenance.DECLARED
-
-
-_RULES = {
-    "correctness_preflight": "R-100",
-    "restoration_preflight": "R-090",
-    "adaptation_manifests": "R-180",
-    "selection": "R-150",
-    "generation_audit": "R-190",
-}
-"""The rule behind each gate that is not built yet."""
-
-
-def _gate(name: str, inputs: _Inputs) -> GateResult:
+def _gate(name: str, inputs: _Inputs) -> tuple[GateResult, tuple[Flag, ...]]:
     answer = _applicability(name, inputs)
     if answer["status"] is not Applicability.REQUIRED:
-        return GateResult(name, answer["status"], GateStatus(answer["status"].value), answer["reason"])
-    reading = _read(name, inputs)
-    return GateResult(
+        return GateResult(name, answer["status"], GateStatus(answer["status"].value), answer["reason"]), ()
+    reading = _READERS[name](inputs)
+    result = GateResult(
         gate=name,
         applicability=Applicability.REQUIRED,
         status=reading.status,
         reason=f"{reading.reason} Required: {answer['reason']}",
         problems=reading.problems,
         computed=reading.computed,
-        provenance=dict.fromkeys(reading.computed, reading.provenance),
+        provenance={**dict.fromkeys(reading.computed, Provenance.DECLARED), **reading.provenance},
         conflict=answer["conflict"],
     )
+    return result, reading.flags
 
 
 def _applicability(name: str, inputs: _Inputs) -> Answer:
@@ -92,32 +88,37 @@ def _applicability(name: str, inputs: _Inputs) -> Answer:
     return {"status": Applicability.REQUIRED, "reason": reason, "conflict": False}
 
 
-def _read(name: str, inputs: _Inputs) -> _Reading:
-    if name == "activation_gate":
-        return _activation(inputs.spec, inputs.state)
-    if name == "evaluation_comparability":
-        return _comparability(inputs.comparability)
-    return _not_built(name)
-
-
-def _activation(spec: Spec, state: RunState) -> _Reading:
-    found = check_activation(spec, state)
-    computed: dict[str, JsonValue] = dict(found.values or {})
+def _activation(inputs: _Inputs) -> Reading:
+    found = check_activation(inputs.spec, inputs.state)
     reason = found.reason
     if found.earlier_failures:
         reason += f" Earlier calibrations did not hold: update {', '.join(map(str, found.earlier_failures))}."
-    return _Reading(found.status, reason, found.problems, computed)
+    return Reading(found.status, reason, found.problems, dict(found.values or {}))
 
 
-def _comparability(found: Comparability) -> _Reading:
-    computed: dict[str, JsonValue] = dict(found.shared)
-    return _Reading(found.status, found.reason, found.problems, computed, Provenance.RECOMPUTED)
+def _comparability(inputs: _Inputs) -> Reading:
+    found = inputs.comparability
+    shared: dict[str, JsonValue] = dict(found.shared)
+    return Reading(found.status, found.reason, found.problems, shared, dict.fromkeys(shared, Provenance.RECOMPUTED))
 
 
-def _not_built(name: str) -> _Reading:
+def _not_built(rule: str, name: str) -> Callable[[_Inputs], Reading]:
     action = "Read the report and its evidence yourself; a later version of the Exchange will check them."
-    problem = Problem(_RULES[name], name, "a check by the Exchange", "a version that does not have it yet", action)
-    return _Reading(GateStatus.UNVERIFIED, "This version of the Exchange cannot check it yet.", (problem,))
+    problem = Problem(rule, name, "a check by the Exchange", "a version that does not have it yet", action)
+    reading = Reading(GateStatus.UNVERIFIED, "This version of the Exchange cannot check it yet.", (problem,))
+    return lambda inputs: reading
+
+
+_READERS: Mapping[str, Callable[[_Inputs], Reading]] = {
+    "correctness_preflight": _not_built("R-100", "correctness_preflight"),
+    "restoration_preflight": _not_built("R-090", "restoration_preflight"),
+    "activation_gate": _activation,
+    "adaptation_manifests": _not_built("R-180", "adaptation_manifests"),
+    "selection": _not_built("R-150", "selection"),
+    "generation_audit": _not_built("R-190", "generation_audit"),
+    "evaluation_comparability": _comparability,
+}
+"""How each gate is read, by its name in `CHECKS`."""
 
 
 def _decision(decision: Decision | None) -> GateResult:

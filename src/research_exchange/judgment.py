@@ -97,7 +97,7 @@ def judge(
     deviations = fold_deviations(state)
     comparability = check_comparability(spec, state, files)
     decision = decide_run(spec, state, files.shelf) if spec.value.get("decision_rule") is not None else None
-    gates = all_gates(spec, state, comparability, decision)
+    gates, flags = all_gates(spec, state, files.shelf, comparability, decision)
     outcome = settle(spec, state, deviations, gates, decision, ended=ended)
     return Judgment(
         version=VERSION,
@@ -126,6 +126,7 @@ def judge(
             *comparability.flags,
             *_checkpoint_flags(spec, state),
             *_conflict_flags(gates),
+            *flags,
             *_late_flags(late),
             *outcome.flags,
         ),

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from research_exchange.documents.json import JsonValue
 
-__all__ = ["Applicability", "Flag", "GateResult", "GateStatus", "Problem", "Provenance"]
+__all__ = ["Applicability", "Flag", "GateResult", "GateStatus", "Problem", "Provenance", "Reading"]
 
 
 class Applicability(StrEnum):
@@ -58,6 +58,24 @@ class Problem:
 
     def __str__(self) -> str:
         return f"{self.rule} {self.path}: expected {self.expected}, found {self.found}. {self.action}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What a rule found about a gate, before it is considered whether the gate applies."""
+
+    status: GateStatus
+    """`passed`, `failed` or `unverified`."""
+    reason: str
+    """One sentence."""
+    problems: tuple[Problem, ...] = ()
+    """Not empty unless the status is `passed`; what failed stands before what is missing."""
+    computed: Mapping[str, JsonValue] = field(default_factory=dict)
+    """Values for a reader, by name."""
+    provenance: Mapping[str, Provenance] = field(default_factory=dict)
+    """Of each computed value; `declared` where nothing is said."""
+    flags: tuple["Flag", ...] = ()
+    """What a reader should notice whatever became of the gate."""
 
 
 @dataclass(frozen=True)
