@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from research_exchange.activation import check_activation
+from research_exchange.correctness import correctness_applicability, read_correctness
 from research_exchange.decision import Decision
 from research_exchange.documents.evidence import EvidenceShelf
-from research_exchange.documents.fields import as_mapping
 from research_exchange.documents.gates import Applicability, Flag, GateResult, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import RunState
@@ -77,15 +77,11 @@ def _gate(name: str, inputs: _Inputs) -> tuple[GateResult, tuple[Flag, ...]]:
 
 
 def _applicability(name: str, inputs: _Inputs) -> Answer:
-    """The spec's answer; a report may ask for the correctness check as well, but never waive it (R-100)."""
-    answer = check_applicability(inputs.spec.value, name)
-    posted = inputs.state.latest(name) if name == "correctness_preflight" else None
-    if posted is None or as_mapping(posted.value).get("required") is not True:
-        return answer
-    if answer["status"] is Applicability.REQUIRED:
-        return answer
-    reason = f"update {posted.update} reports that it is required."
-    return {"status": Applicability.REQUIRED, "reason": reason, "conflict": False}
+    """The spec's answer; only a report of the correctness check has a say in it, too (R-100)."""
+    if name != "correctness_preflight":
+        return check_applicability(inputs.spec.value, name)
+    reports = [posted.value for posted in inputs.state.posted.get(name, ())]
+    return correctness_applicability(inputs.spec.value, reports)
 
 
 def _activation(inputs: _Inputs) -> Reading:
@@ -110,7 +106,7 @@ def _not_built(rule: str, name: str) -> Callable[[_Inputs], Reading]:
 
 
 _READERS: Mapping[str, Callable[[_Inputs], Reading]] = {
-    "correctness_preflight": _not_built("R-100", "correctness_preflight"),
+    "correctness_preflight": lambda inputs: read_correctness(inputs.spec, inputs.state, inputs.shelf),
     "restoration_preflight": _not_built("R-090", "restoration_preflight"),
     "activation_gate": _activation,
     "adaptation_manifests": _not_built("R-180", "adaptation_manifests"),

@@ -8,7 +8,17 @@ from typing import TypeGuard
 
 from research_exchange.documents.json import INT_MAX, INT_MIN, JsonValue
 
-__all__ = ["as_list", "as_mapping", "is_number", "is_sha256", "is_text", "is_whole", "show", "show_names"]
+__all__ = [
+    "as_list",
+    "as_mapping",
+    "is_number",
+    "is_sha256",
+    "is_size",
+    "is_text",
+    "is_whole",
+    "show",
+    "show_names",
+]
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _LONGEST_SHOWN = 60
@@ -24,6 +34,11 @@ def is_number(value: object) -> TypeGuard[int | float]:
 def is_whole(value: object) -> TypeGuard[int]:
     """A 64-bit integer; booleans are none."""
     return isinstance(value, int) and not isinstance(value, bool) and INT_MIN <= value <= INT_MAX
+
+
+def is_size(value: object) -> TypeGuard[int | float]:
+    """A finite number that is not below 0."""
+    return is_number(value) and value >= 0
 
 
 def is_text(value: object) -> TypeGuard[str]:

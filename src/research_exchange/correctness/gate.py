@@ -1,0 +1,386 @@
+"""The correctness gate: a new loss or optimizer agrees with the stock one and with its reference (contract §9).
+
+The spec's tolerances alone decide, and only those of an accepted plan; a pass flag in the report is not looked at.
+Nothing here was measured by the Exchange: every number is the runner's, and the gate says "reported".
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from research_exchange.correctness.parity import lr_scaling_error
+from research_exchange.documents.correctness_plan import (
+    CorrectnessPlan,
+    LrScaling,
+    PlannedPath,
+    Tolerance,
+    is_scalar,
+    parse_plan,
+)
+from research_exchange.documents.correctness_report import (
+    CorrectnessReport,
+    Errors,
+    Probe,
+    ReportedPath,
+    parse_report,
+)
+from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
+from research_exchange.documents.fields import as_mapping, show, show_names
+from research_exchange.documents.gates import Applicability, Flag, GateStatus, Problem, Reading
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.observations import MAX_PROBLEMS
+from research_exchange.documents.run_state import Posted, RunState
+from research_exchange.documents.spec import BASE_ARM, Spec
+from research_exchange.experiment_features import Answer, check_applicability
+
+__all__ = [
+    "ComparisonResult",
+    "Correctness",
+    "PathResult",
+    "ScalingResult",
+    "check_correctness",
+    "correctness_applicability",
+    "plan_problems",
+    "read_correctness",
+]
+
+_SECTION = "correctness_preflight"
+_STOP = "Stop before the full run: correct the implementation and measure again, with the tolerance as it is."
+_MEASURE = "Measure it on the fixed input and report it before the full run."
+
+
+@dataclass(frozen=True)
+class ComparisonResult:
+    """One comparison of a path, held against its tolerance."""
+
+    name: str
+    status: GateStatus
+    max_abs_error: float | None
+    limit: float | None
+    """`atol + rtol * reference_max_abs`; None without the latter."""
+    cosine_similarity: float | None
+    min_cosine: float | None
+    zero_reference: bool
+    """The reference is exactly 0: nothing is wrong with that in a loss, but it shows little (R-106)."""
+
+
+@dataclass(frozen=True)
+class ScalingResult:
+    """The growth of one factor's updates with the learning rate."""
+
+    factor: str | None
+    """None where the update is probed as a whole."""
+    status: GateStatus
+    error: float | None
+    """None where the probes cannot be used."""
+    tolerance: float
+
+
+@dataclass(frozen=True)
+class PathResult:
+    """What the report shows about one path of the plan."""
+
+    id: str
+    status: GateStatus
+    comparisons: tuple[ComparisonResult, ...]
+    lr_scaling: tuple[ScalingResult, ...]
+
+
+@dataclass(frozen=True)
+class Correctness:
+    """What a report shows about a plan."""
+
+    status: GateStatus
+    reason: str
+    problems: tuple[Problem, ...] = ()
+    """What failed stands before what is missing."""
+    paths: tuple[PathResult, ...] = ()
+    """In the plan's order; none for a plan that is not accepted."""
+
+
+def correctness_applicability(spec: Mapping[str, JsonValue], reports: Iterable[JsonValue]) -> Answer:
+    """Whether the check applies: as the spec says; a report may ask for it as well, but never waive it (R-100)."""
+    answer = check_applicability(spec, _SECTION)
+    asked = any(as_mapping(report).get("required") is True for report in reports)
+    if answer["status"] is Applicability.REQUIRED or not asked:
+        return answer
+    return {"status": Applicability.REQUIRED, "reason": "the run reports that it is required.", "conflict": False}
+
+
+def plan_problems(spec: Spec) -> tuple[Problem, ...]:
+    """What keeps the spec's plan from being accepted; R-109 where a reference is not pinned or there is no plan."""
+    return parse_plan(spec.value.get(_SECTION)).gaps
+
+
+def read_correctness(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Reading:
+    """Judges the latest report; earlier ones that failed stay visible."""
+    plan = parse_plan(spec.value.get(_SECTION))
+    history = state.posted.get(_SECTION, ())
+    reports = [parse_report(posted.value) for posted in history]
+    checks = [check_correctness(plan, report) for report in reports]
+    found = checks[-1] if checks else check_correctness(plan, None)
+    failures = [
+        posted.update
+        for posted, check in zip(history[:-1], checks[:-1], strict=True)
+        if check.status is GateStatus.FAILED
+    ]
+    earlier = f" Earlier reports failed: update {', '.join(map(str, failures))}." if failures else ""
+    return Reading(
+        status=found.status,
+        reason=found.reason + earlier,
+        problems=found.problems,
+        computed=_values(found),
+        flags=(
+            *_zero_flags(found, state.latest(_SECTION)),
+            *_late_flags(state, history, checks),
+            *_input_flags(plan, reports[-1] if reports else None, shelf),
+        ),
+    )
+
+
+def check_correctness(plan: CorrectnessPlan, report: CorrectnessReport | None) -> Correctness:
+    """Holds a report against a plan. Never raises.
+
+    A plan that is not accepted leaves everything unverified, whatever was measured (R-109).
+
+    Args:
+        report: None where the run has not reported anything.
+    """
+    if plan.gaps:
+        reason = "The spec has no accepted plan, so no measurement counts."
+        return Correctness(GateStatus.UNVERIFIED, reason, plan.gaps[:MAX_PROBLEMS])
+    findings = _Findings()
+    if report is None:
+        findings.miss("R-100", _SECTION, "the measured errors of every planned path", "nothing", _MEASURE)
+        reported: Sequence[ReportedPath] = ()
+    else:
+        _check_report(plan, report, findings)
+        reported = report.paths
+    paths = [_check_path(path, [entry for entry in reported if entry.id == path.id], findings) for path in plan.paths]
+    status = findings.status
+    return Correctness(
+        status=status,
+        reason=_reason(status, paths),
+        problems=tuple((findings.false + findings.gaps)[:MAX_PROBLEMS]),
+        paths=tuple(paths),
+    )
+
+
+@dataclass
+class _Findings:
+    """Problems as they are found."""
+
+    false: list[Problem] = field(default_factory=list)
+    """Errors beyond their tolerance: the path is wrong, whatever else is missing (R-10B)."""
+    gaps: list[Problem] = field(default_factory=list)
+    """What is missing or cannot be used."""
+
+    @property
+    def status(self) -> GateStatus:
+        return GateStatus.FAILED if self.false else GateStatus.UNVERIFIED if self.gaps else GateStatus.PASSED
+
+    def fail(self, rule: str, path: str, expected: str, found: str) -> None:
+        self.false.append(Problem(rule, path, expected, found, _STOP))
+
+    def miss(self, rule: str, path: str, expected: str, found: str, action: str) -> None:
+        self.gaps.append(Problem(rule, path, expected, found, action))
+
+    def add(self, other: "_Findings") -> None:
+        self.false += other.false
+        self.gaps += other.gaps
+
+
+def _check_report(plan: CorrectnessPlan, report: CorrectnessReport, findings: _Findings) -> None:
+    """What the report says as a whole: it waives nothing, and names the plan's paths and no others."""
+    findings.gaps += report.gaps
+    if report.required is not True:
+        action = "The spec requires the check; a report cannot waive it."
+        findings.miss("R-100", f"{_SECTION}.required", "true", show(report.required), action)
+    planned = {path.id for path in plan.paths}
+    for entry in report.paths:
+        if entry.id and entry.id not in planned:
+            expected = f"a path of the spec's plan ({show_names(sorted(planned))})"
+            action = "Request a revision of the spec that plans its check; choose no tolerance after measuring."
+            findings.miss("R-10B", f"{entry.path}.id", expected, show(entry.id), action)
+
+
+def _check_path(path: PlannedPath, reported: Sequence[ReportedPath], findings: _Findings) -> PathResult:
+    own = _Findings()
+    if len(reported) != 1:
+        expected = f"the path {show(path.id)} once"
+        found = f"it {len(reported)} times" if reported else "nothing about it"
+        own.miss("R-10B", f"{_SECTION}.paths", expected, found, "Report every planned path, and each of them once.")
+    comparisons: list[ComparisonResult] = []
+    scaling: list[ScalingResult] = []
+    for entry in reported:
+        own.gaps += entry.gaps
+        _check_revisions(path, entry, own)
+        for name, tolerance in path.tolerances.items():
+            comparisons.append(_compare(name, tolerance, entry, own))
+        if path.lr_scaling is not None:
+            scaling += _check_scaling(path.lr_scaling, entry, own)
+    findings.add(own)
+    return PathResult(path.id, own.status, tuple(comparisons), tuple(scaling))
+
+
+def _check_revisions(path: PlannedPath, entry: ReportedPath, findings: _Findings) -> None:
+    """Measured against the very code that the plan pins (R-10A)."""
+    action = "Measure against the pinned revision, or request a revision of the spec."
+    for name, planned, reported in (
+        ("baseline_revision", path.baseline_revision, entry.baseline_revision),
+        ("reference_revision", path.reference_revision, entry.reference_revision),
+    ):
+        if reported != planned:
+            expected = f"{show(planned)}, as in the plan"
+            findings.miss("R-10A", f"{entry.path}.{name}", expected, show(reported), action)
+
+
+def _compare(name: str, tolerance: Tolerance, entry: ReportedPath, findings: _Findings) -> ComparisonResult:
+    """One comparison: inclusive, in plain double precision (R-104)."""
+    own = _Findings()
+    errors = entry.errors.get(name)
+    if errors is None:
+        own.miss("R-103", f"{entry.path}.errors.{name}", "the four measured errors", "nothing", _MEASURE)
+        errors = Errors(entry.path, None, None, None, None, ())
+    largest, reference, cosine = errors.max_abs_error, errors.reference_max_abs, errors.cosine_similarity
+    limit = None if reference is None else tolerance.atol + tolerance.rtol * reference
+    if largest is not None and limit is not None and largest > limit:
+        own.fail("R-104", f"{errors.path}.max_abs_error", f"at most {limit!r}", repr(largest))
+    if cosine is not None and tolerance.min_cosine is not None and cosine < tolerance.min_cosine:
+        own.fail("R-104", f"{errors.path}.cosine_similarity", f"at least {tolerance.min_cosine!r}", repr(cosine))
+    own.gaps += errors.gaps
+    own.gaps += _inconsistencies(name, errors, needs_cosine=tolerance.min_cosine is not None)
+    findings.add(own)
+    return ComparisonResult(
+        name=name,
+        status=own.status,
+        max_abs_error=largest,
+        limit=limit,
+        cosine_similarity=cosine,
+        min_cosine=tolerance.min_cosine,
+        zero_reference=reference == 0,
+    )
+
+
+def _inconsistencies(name: str, errors: Errors, *, needs_cosine: bool) -> list[Problem]:
+    """Numbers that cannot come from one measurement on a meaningful input (R-106)."""
+    found = []
+    if errors.reference_max_abs == 0 and not is_scalar(name):
+        expected, action = "a reference that is not 0", "Choose a fixed input on which the reference does something."
+        path = f"{errors.path}.reference_max_abs"
+        found.append(Problem("R-106", path, expected, "0: a degenerate reference", action))
+    elif needs_cosine and errors.cosine_similarity is None and not errors.gaps:
+        expected = "a number in [-1, 1], for the plan's min_cosine"
+        found.append(Problem("R-105", f"{errors.path}.cosine_similarity", expected, "nothing", _MEASURE))
+    largest, relative = errors.max_abs_error, errors.relative_l2_error
+    if errors.reference_max_abs and largest is not None and relative is not None and (largest == 0) != (relative == 0):
+        expected = f"0 exactly where max_abs_error, {largest!r}, is 0"
+        action = "Report both numbers of one measurement."
+        found.append(Problem("R-106", f"{errors.path}.relative_l2_error", expected, repr(relative), action))
+    return found
+
+
+def _check_scaling(plan: LrScaling, entry: ReportedPath, findings: _Findings) -> list[ScalingResult]:
+    """The scaling with the learning rate, for each factor by itself (R-107)."""
+    path = f"{entry.path}.lr_scaling"
+    findings.gaps += entry.scaling_gaps
+    probes: dict[str | None, list[Probe]] = {factor: [] for factor in plan.factors or ()}
+    for probe in entry.probes:
+        probes.setdefault(probe.factor, []).append(probe)
+    if plan.factors is not None and set(probes) != set(plan.factors):
+        others = [show(factor) for factor in probes if factor not in plan.factors]
+        expected = f"probes of the planned factors ({show_names(plan.factors)}) alone"
+        found = f"a probe of {others[0]}" if others != ["nothing"] else "a probe without a factor"
+        findings.miss("R-107", path, expected, found, _MEASURE)
+    return [_scale(plan, factor, group, path, findings) for factor, group in (probes or {None: []}).items()]
+
+
+def _scale(
+    plan: LrScaling, factor: str | None, probes: Sequence[Probe], path: str, findings: _Findings
+) -> ScalingResult:
+    own = _Findings()
+    of_factor = "" if factor is None else f" of {show(factor)}"
+    rates = tuple(probe.learning_rate for probe in probes)
+    if plan.learning_rates is not None and rates != plan.learning_rates:
+        expected = f"probes{of_factor} at the planned learning rates, in their order: {_list(plan.learning_rates)}"
+        own.miss("R-107", path, expected, _list(rates) or "none", _MEASURE)
+    error = None
+    try:
+        error = lr_scaling_error([(probe.learning_rate, probe.update_norm) for probe in probes])
+    except ValueError as unusable:
+        expected = f"probes{of_factor} from which the scaling can be computed"
+        own.miss("R-107", path, expected, f"others: {unusable}", _MEASURE)
+    if error is not None and error > plan.tolerance:
+        expected = f"norm / learning rate{of_factor} within {plan.tolerance!r} of the first probe's"
+        own.fail("R-107", path, expected, f"a relative change of {error!r}")
+    findings.add(own)
+    return ScalingResult(factor, own.status, error, plan.tolerance)
+
+
+def _list(rates: Sequence[float], limit: int = 10) -> str:
+    shown = ", ".join(map(repr, rates[:limit]))
+    return shown if len(rates) <= limit else f"{shown} and {len(rates) - limit} more"
+
+
+def _reason(status: GateStatus, paths: Sequence[PathResult]) -> str:
+    if status is GateStatus.PASSED:
+        paths_held = "1 path agrees" if len(paths) == 1 else f"All {len(paths)} paths agree"
+        return f"{paths_held} with the pinned references within the planned tolerances, as reported."
+    if status is GateStatus.FAILED:
+        return "A reported error is beyond the planned tolerance."
+    return "What was reported does not show that the new path computes what it should."
+
+
+def _values(found: Correctness) -> dict[str, JsonValue]:
+    """The numbers that decide, by name; all of them rest on what the runner reports."""
+    values: dict[str, JsonValue] = {}
+    for path in found.paths:
+        for comparison in path.comparisons:
+            name = f"{path.id}.{comparison.name}"
+            values[f"{name}.max_abs_error"] = comparison.max_abs_error
+            values[f"{name}.limit"] = comparison.limit
+            if comparison.min_cosine is not None:
+                values[f"{name}.cosine_similarity"] = comparison.cosine_similarity
+        for scaling in path.lr_scaling:
+            factor = "" if scaling.factor is None else f".{scaling.factor}"
+            values[f"{path.id}.lr_scaling_error{factor}"] = scaling.error
+    return values
+
+
+def _zero_flags(found: Correctness, posted: Posted | None) -> list[Flag]:
+    zero = [f"{path.id}.{c.name}" for path in found.paths for c in path.comparisons if c.zero_reference]
+    if posted is None or not zero:
+        return []
+    text = f"reports a reference that is exactly 0 in {show_names(zero)}: the comparison shows little."
+    return [Flag("R-106", posted.update, text)]
+
+
+def _late_flags(state: RunState, history: Sequence[Posted], checks: Sequence[Correctness]) -> list[Flag]:
+    """The check guards a full run only where it passed before one (R-100)."""
+    passed = [posted.update for posted, check in zip(history, checks, strict=True) if check.status is GateStatus.PASSED]
+    trained = [update for arm, update in state.completed_arms.items() if arm != BASE_ARM]
+    if not passed or not trained or passed[0] < min(trained):
+        return []
+    text = f"is the first whose check passes; an arm was completed by update {min(trained)}."
+    return [Flag("R-100", passed[0], text)]
+
+
+def _input_flags(plan: CorrectnessPlan, report: CorrectnessReport | None, shelf: EvidenceShelf) -> list[Flag]:
+    """Probe scripts and fixed inputs are kept as evidence (R-10D)."""
+    if report is None or plan.gaps or not report.paths:
+        return []
+    kept = {file.sha256 for file in shelf.files if _is_kept(shelf, file.name)}
+    lost = [path.id for path in report.paths if path.input_sha256 is not None and path.input_sha256 not in kept]
+    flags = []
+    if lost:
+        flags.append(Flag("R-10D", None, f"The run retains no file with the fixed input of {show_names(lost)}."))
+    if not any(file.kind in ("probe", "script") for file in shelf.files):
+        flags.append(Flag("R-10D", None, "The run retains no script that measured the reported errors."))
+    return flags
+
+
+def _is_kept(shelf: EvidenceShelf, name: str) -> bool:
+    try:
+        shelf.read(name)
+    except EvidenceLost:
+        return False
+    return True

@@ -1,0 +1,322 @@
+"""The correctness gate: the helpers' numbers, every row of contract §9, and the command that guards a full run."""
+
+import json
+import math
+import subprocess
+import sys
+from array import array
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from research_exchange.correctness import check_correctness, lr_scaling_error, parity_errors, plan_problems
+from research_exchange.correctness.__main__ import main
+from research_exchange.documents import GateStatus
+from research_exchange.documents.correctness_plan import parse_plan
+from research_exchange.documents.correctness_report import parse_report
+from research_exchange.documents.gates import GateResult
+from research_exchange.documents.observations import MAX_PROBLEMS
+from research_exchange.judgment import Judgment, judge
+from tests.research_exchange.rules.support import file_of, patched, spec_of, updates_of, vectors
+from tests.research_exchange.rules.test_documents import json_values
+
+VECTORS = vectors("correctness")
+CASES = {case["name"]: case for case in VECTORS["cases"]}
+LOSS = VECTORS["bases"]["loss"]
+EXIT_CODES = {"passed": 0, "not_applicable": 0, "failed": 1, "unverified": 3, "unknown": 3}
+
+
+def document(case: dict[str, Any]) -> dict[str, Any]:
+    """The case's spec, and its report where there is one."""
+    patched_base: dict[str, Any] = patched(VECTORS["bases"][case["base"]], case["patch"])
+    return patched_base
+
+
+def judged(spec: Any, *reports: Any, **options: Any) -> Judgment:
+    updates = [{"status": "running", "correctness_preflight": report} for report in reports]
+    return judge(spec_of(spec), updates_of(updates or [{"status": "running"}]), [], **options)
+
+
+def gate_of(judgment: Judgment) -> GateResult:
+    return judgment.gate("correctness_preflight")
+
+
+@pytest.mark.parametrize("case", VECTORS["parity_errors"], ids=lambda case: str(case["actual"]))
+def test_parity_errors(case: dict[str, Any]) -> None:
+    found = parity_errors(case["actual"], case["reference"])
+    assert found.keys() == case["errors"].keys()
+    for name, value in found.items():
+        expected = case["errors"][name]
+        assert value == (None if expected is None else pytest.approx(expected, rel=4e-16))
+    cosine = found["cosine_similarity"]
+    assert cosine is None or -1 <= cosine <= 1
+
+
+@pytest.mark.parametrize("case", VECTORS["parity_errors_refused"], ids=str)
+def test_what_cannot_be_compared(case: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"\.$"):
+        parity_errors(case["actual"], case["reference"])
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf, 10**400])
+def test_numbers_that_are_not_finite_are_not_compared(number: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        parity_errors([1.0, number], [1.0, 1.0])
+
+
+def test_arrays_and_tensors_are_compared_as_their_numbers() -> None:
+    assert parity_errors(array("d", [1, 2, 3]), [1, 2, 3.5]) == parity_errors([1, 2, 3], [1, 2, 3.5])
+
+
+@given(st.lists(st.tuples(*[st.floats(allow_nan=False, allow_infinity=False)] * 2), min_size=1, max_size=20))
+@settings(max_examples=50)
+def test_errors_of_anything_finite_satisfy_the_gate(pairs: list[tuple[float, float]]) -> None:
+    """R-105, R-106: what the helper measures is never refused as inconsistent."""
+    try:
+        errors = parity_errors([ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+    except ValueError:
+        return
+    relative, largest = errors["relative_l2_error"], errors["max_abs_error"]
+    assert (relative is None) == (errors["reference_max_abs"] == 0 < largest)
+    if errors["reference_max_abs"] > 1e-150 and largest > 1e-150:
+        assert relative is None or relative > 0
+    report = {**LOSS["report"]["paths"][0], "errors": {"baseline_loss": errors}}
+    (path,) = parse_report({"required": True, "paths": [report]}).paths
+    assert path.errors["baseline_loss"].gaps == ()
+
+
+@pytest.mark.parametrize("case", VECTORS["lr_scaling_error"], ids=str)
+def test_lr_scaling_error(case: dict[str, Any]) -> None:
+    pairs = [(rate, norm) for rate, norm in case["probes"]]
+    assert lr_scaling_error(pairs) == pytest.approx(case["error"], abs=1e-15)
+    named = [{"learning_rate": rate, "update_norm": norm} for rate, norm in pairs]
+    assert lr_scaling_error(named) == lr_scaling_error(pairs)
+
+
+@pytest.mark.parametrize("probes", VECTORS["lr_scaling_error_refused"], ids=str)
+def test_probes_without_a_scaling(probes: list[list[float]]) -> None:
+    with pytest.raises(ValueError, match=r"\.$|found"):
+        lr_scaling_error([(rate, norm) for rate, norm in probes])
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gate(name: str) -> None:
+    case = CASES[name]
+    bundle = document(case)
+    reports = [bundle["report"]] if "report" in bundle else []
+    gate = gate_of(judged(bundle["spec"], *reports))
+    assert gate.status == case["status"]
+    assert bool(gate.problems) == (gate.status in ("failed", "unverified"))
+    found = [(problem.rule, problem.path) for problem in gate.problems]
+    wanted = [(problem["rule"], problem["path"]) for problem in case["problems"]]
+    assert set(wanted) <= set(found)
+    if gate.status == "failed":
+        assert found[0] == wanted[0], "what failed stands first"
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_command(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """R-10E"""
+    case = CASES[name]
+    bundle = document(case)
+    update = {"status": "running"} | ({"correctness_preflight": bundle["report"]} if "report" in bundle else {})
+    code, answer = run_command(tmp_path, capsys, bundle["spec"], update)
+    assert (code, answer["status"]) == (EXIT_CODES[case["status"]], case["status"])
+    assert {"status", "problems", "paths"} == answer.keys()
+    assert {(p["rule"], p["path"]) for p in case["problems"]} <= {(p["rule"], p["path"]) for p in answer["problems"]}
+
+
+def run_command(
+    folder: Path, capsys: pytest.CaptureFixture[str], spec: Any, preflight: Any
+) -> tuple[int, dict[str, Any]]:
+    """Documents may be given as text."""
+    paths = [folder / "spec.json", folder / "preflight.json"]
+    for path, value in zip(paths, (spec, preflight), strict=True):
+        path.write_text(value if isinstance(value, str) else json.dumps(value))
+    code = main([str(path) for path in paths])
+    answer: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return code, answer
+
+
+def test_the_command_takes_the_plan_and_the_report_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plan, report = LOSS["spec"]["correctness_preflight"], LOSS["report"]
+    code, answer = run_command(tmp_path, capsys, plan, report)
+    assert (code, answer["status"], answer["problems"]) == (0, "passed", [])
+    (path,) = answer["paths"]
+    assert (path["id"], path["status"], path["lr_scaling"]) == ("advantage", "passed", [])
+    assert path["comparisons"][0] == {
+        "name": "baseline_loss",
+        "status": "passed",
+        "max_abs_error": 2**-21,
+        "limit": 1e-6 + 1e-6 * 0.25,
+        "cosine_similarity": 1,
+        "min_cosine": None,
+        "zero_reference": False,
+    }
+
+
+def test_a_waived_plan_alone_does_not_show_that_the_check_may_be_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    stock = {"required": False, "paths": []}
+    assert run_command(tmp_path, capsys, stock, stock)[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("spec", "preflight", "says"),
+    [
+        ("{", "{}", "Not JSON"),
+        ("{}", "[]", "an empty list"),
+        ('{"a": 1, "a": 2}', "{}", "stands twice"),
+        ("{}", '{"paths": [{"errors": {"baseline_loss": {"max_abs_error": NaN}}}]}', "NaN"),
+    ],
+)
+def test_the_command_refuses_what_is_not_json(
+    spec: str, preflight: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, answer = run_command(tmp_path, capsys, spec, preflight)
+    assert (code, answer["status"], answer["paths"]) == (2, "unverified", [])
+    assert says in answer["problems"][0]["text"]
+
+
+@pytest.mark.parametrize("arguments", [[], ["a"], ["a", "b", "c"], ["nowhere/spec.json", "nowhere/preflight.json"]])
+def test_the_command_names_what_is_wrong_with_its_arguments(
+    arguments: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    (problem,) = json.loads(capsys.readouterr().out)["problems"]
+    assert problem["rule"] == "R-10E"
+
+
+def test_the_command_runs_as_a_module_and_explains_itself() -> None:
+    command = [sys.executable, "-m", "research_exchange.correctness"]
+    done = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert "SPEC.json PREFLIGHT.json" in done.stdout
+    done = subprocess.run([*command, "only-one.json"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr, json.loads(done.stdout)["status"]) == (2, "", "unverified")
+
+
+@pytest.mark.parametrize("number", [math.nan, math.inf, -math.inf])
+def test_a_number_that_is_not_finite_is_unverified(number: float) -> None:
+    """R-105, for reports that never were JSON."""
+    path = "/report/paths/0/errors/baseline_loss/max_abs_error"
+    bundle = patched(LOSS, [{"op": "replace", "path": path, "value": number}])
+    plan = parse_plan(bundle["spec"]["correctness_preflight"])
+    found = check_correctness(plan, parse_report(bundle["report"]))
+    assert found.status is GateStatus.UNVERIFIED
+    assert [problem.rule for problem in found.problems] == ["R-105"]
+
+
+def test_the_numbers_that_decide_are_declared() -> None:
+    gate = gate_of(judged(LOSS["spec"], LOSS["report"]))
+    assert gate.computed["advantage.baseline_gradient.max_abs_error"] == 2**-22
+    assert gate.computed["advantage.baseline_gradient.limit"] == 1e-6 + 1e-5 * 0.5
+    assert gate.computed["advantage.baseline_gradient.cosine_similarity"] == 1
+    assert set(gate.provenance.values()) == {"declared"}
+    assert "as reported" in gate.reason, "R-10F"
+
+
+def test_the_latest_report_counts_and_earlier_failures_stay_visible() -> None:
+    failed = patched(
+        LOSS, [{"op": "replace", "path": "/report/paths/0/errors/baseline_loss/max_abs_error", "value": 1}]
+    )["report"]
+    gate = gate_of(judged(LOSS["spec"], failed, LOSS["report"]))
+    assert gate.status == "passed"
+    assert "Earlier reports failed: update 1." in gate.reason
+    assert gate_of(judged(LOSS["spec"], LOSS["report"], failed)).status == "failed"
+
+
+def test_an_earlier_report_that_asks_for_the_check_is_not_taken_back() -> None:
+    """R-100"""
+    spec = patched(CASES["no plan, and neither feature"], [])["patch"]
+    bundle = patched(LOSS, spec)
+    assert gate_of(judged(bundle["spec"], bundle["report"])).status == "not_applicable"
+    assert gate_of(judged(bundle["spec"], LOSS["report"], bundle["report"])).status == "unverified"
+
+
+def flags_of(judgment: Judgment) -> set[tuple[str, int | None]]:
+    return {(flag.rule, flag.update) for flag in judgment.flags}
+
+
+def test_a_loss_of_exactly_0_is_noted() -> None:
+    """R-106"""
+    bundle = document(CASES["a loss whose reference is 0"])
+    assert ("R-106", 1) in flags_of(judged(bundle["spec"], bundle["report"]))
+    assert ("R-106", 1) not in flags_of(judged(LOSS["spec"], LOSS["report"]))
+
+
+def test_a_check_that_passes_only_after_an_arm_was_trained_is_noted() -> None:
+    """R-100"""
+    spec = {**LOSS["spec"], "arms": [{"name": "a"}, {"name": "b"}]}
+    report = {"status": "running", "correctness_preflight": LOSS["report"]}
+    base, trained = ({"status": "running", "completed_arms": [arm]} for arm in ("base", "a"))
+    for bodies, noted in (
+        ([report, trained], False),
+        ([base, report, trained], False),
+        ([trained, report], True),
+        ([report | trained], True),
+    ):
+        judgment = judge(spec_of(spec), updates_of(bodies), [])
+        assert (("R-100", bodies.index(report) + 1 if report in bodies else 1) in flags_of(judgment)) == noted
+
+
+def test_probe_scripts_and_fixed_inputs_are_kept() -> None:
+    """R-10D"""
+    fixed_input, script = file_of("input.json", "probe", "[1, 2]"), file_of("probe.py", "script", "print()")
+    digest = {"op": "replace", "path": "/report/paths/0/fixed_input/sha256", "value": fixed_input.sha256}
+    bundle = patched(LOSS, [digest])
+    updates = updates_of([{"status": "running", "correctness_preflight": bundle["report"]}])
+    for files, missing in (([], 2), ([script], 1), ([fixed_input], 0), ([fixed_input, script], 0)):
+        judgment = judge(spec_of(bundle["spec"]), updates, files)
+        assert len([flag for flag in judgment.flags if flag.rule == "R-10D"]) == missing
+
+
+def test_problems_of_a_plan_are_there_before_anything_is_reported() -> None:
+    assert plan_problems(spec_of(LOSS["spec"])) == ()
+    unpinned = patched(
+        LOSS,
+        [
+            {"op": "replace", "path": f"/spec/correctness_preflight/paths/0/{name}", "value": "UNRESOLVED: pin it"}
+            for name in ("baseline_revision", "reference_revision")
+        ],
+    )
+    problems = plan_problems(spec_of(unpinned["spec"]))
+    assert [(problem.rule, problem.path.rpartition(".")[2]) for problem in problems] == [
+        ("R-109", "reference_revision"),
+        ("R-109", "baseline_revision"),
+    ]
+
+
+def test_a_report_without_bounds_is_told_in_twenty_sentences() -> None:
+    path = {**LOSS["report"]["paths"][0], "errors": {f"e{index}": {} for index in range(1000)}}
+    report = {"required": True, "paths": [path] * 1000}
+    gate = gate_of(judged(LOSS["spec"], report))
+    assert (gate.status, len(gate.problems)) == ("unverified", MAX_PROBLEMS)
+    plan = patched(LOSS["spec"], [])
+    plan["correctness_preflight"]["paths"] = [{}] * 1000
+    assert len(gate_of(judged(plan, LOSS["report"])).problems) == MAX_PROBLEMS
+
+
+def mutated(document: Any, steps: list[int], value: Any) -> Any:
+    """The document with the value at a place that the steps lead to."""
+    if not steps or not isinstance(document, (dict, list)) or not document:
+        return value
+    keys = list(document) if isinstance(document, dict) else list(range(len(document)))
+    key = keys[steps[0] % len(keys)]
+    copy = document.copy()
+    copy[key] = mutated(document[key], steps[1:], value)
+    return copy
+
+
+@given(st.sampled_from(sorted(VECTORS["bases"])), st.lists(st.integers(0, 20), max_size=8), json_values)
+@settings(max_examples=50, deadline=None)
+def test_any_json_in_any_place_is_judged(base: str, steps: list[int], value: Any) -> None:
+    bundle = mutated(VECTORS["bases"][base], steps, value)
+    spec, report = (bundle.get(name) if isinstance(bundle, dict) else None for name in ("spec", "report"))
+    section = spec.get("correctness_preflight") if isinstance(spec, dict) else None
+    found = check_correctness(parse_plan(section), parse_report(report))
+    assert (found.status is GateStatus.PASSED) == (not found.problems)
+    assert all(str(problem) for problem in found.problems)
