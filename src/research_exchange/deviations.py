@@ -1,15 +1,19 @@
 """What a run did otherwise than its spec says, and when it said so (contract §6)."""
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from research_exchange.documents.effective_config import SETTINGS, effective, planned
+from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, is_text, show
 from research_exchange.documents.gates import Flag
-from research_exchange.documents.json import JsonValue
+from research_exchange.documents.json import DocumentError, JsonValue, parse
 from research_exchange.documents.run_state import Posted, RunState
+from research_exchange.documents.spec import Spec
 
-__all__ = ["FIELDS", "Deviation", "Deviations", "Recording", "fold_deviations"]
+__all__ = ["FIELDS", "Deviation", "Deviations", "Recording", "Undeclared", "find_undeclared", "fold_deviations"]
 
 FIELDS = ("model", "objective", "effective_batch", "steps", "dataset", "evaluator", "endpoint")
 CHANGES_HYPOTHESIS = frozenset({"objective", "endpoint"})
@@ -44,10 +48,27 @@ class Deviation:
 @dataclass(frozen=True)
 class Deviations:
     items: tuple[Deviation, ...]
-    hypothesis_tested: bool
-    """Whether the run tested the hypothesis of its spec."""
+    hypothesis_tested: bool | None
+    """Whether the run tested the hypothesis of its spec; None where what it says of that is neither true nor false."""
     tested_instead: str | None
     flags: tuple[Flag, ...]
+
+    def states(self, names: Collection[str], value: float | str) -> bool:
+        """Whether a deviation under one of these fields names the value that was really used."""
+        wanted = {name.lower() for name in names}
+        return any(item.field.strip().lower() in wanted and _mentions(item.effective, value) for item in self.items)
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """A setting that the run's own configuration shows changed, and that no deviation states (R-080)."""
+
+    setting: str
+    planned: tuple[int | float | str, ...]
+    """What the spec allows."""
+    effective: int | float | str
+    source: str
+    """The evidence file, or the part of an update, that shows it."""
 
 
 def fold_deviations(state: RunState) -> Deviations:
@@ -56,15 +77,66 @@ def fold_deviations(state: RunState) -> Deviations:
     for posted in state.posted.get("deviations", ()):
         folding.add(posted)
     items = folding.items()
-    changed = any(deviation.field.strip().lower() in CHANGES_HYPOTHESIS for deviation in items)
+    changed = any(word in deviation.field.lower() for deviation in items for word in CHANGES_HYPOTHESIS)
     said = [posted.value for posted in state.posted.get("original_hypothesis_tested", ())]
     instead = _latest_text(state.posted.get("tested_instead", ()))
+    is_unclear = bool(said) and not isinstance(said[-1], bool)
     return Deviations(
         items=items,
-        hypothesis_tested=not changed and not any(value is False for value in said),
+        hypothesis_tested=False if changed or any(map(_denies, said)) else None if is_unclear else True,
         tested_instead=instead,
         flags=(*folding.flags, *_unstated(state), *_hypothesis_flags(said, changed=changed, instead=instead)),
     )
+
+
+def find_undeclared(
+    spec: Spec, state: RunState, shelf: EvidenceShelf, deviations: Deviations
+) -> tuple[Undeclared, ...]:
+    """What the retained configurations and the feasibility report show changed without a word about it (R-080)."""
+    found: dict[tuple[str, str], Undeclared] = {}
+    for source, config in _configurations(state, shelf):
+        arm = config.get("arm")
+        for setting in SETTINGS:
+            used = effective(config, setting)
+            allowed = planned(spec, setting, arm if isinstance(arm, str) else None)
+            if used is None or not allowed or any(_equal(used, value) for value in allowed):
+                continue
+            if not deviations.states({setting.name, setting.deviation, *setting.words}, used):
+                found.setdefault((setting.name, str(used)), Undeclared(setting.name, allowed, used, source))
+    return tuple(found.values())
+
+
+def _configurations(state: RunState, shelf: EvidenceShelf) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    """Configurations that are JSON objects; one in another form is read by people."""
+    for file in shelf.files:
+        if file.kind == "effective_config":
+            try:
+                yield file.name, as_mapping(parse(shelf.read(file.name)))
+            except (DocumentError, EvidenceLost):
+                continue
+    for posted in state.posted.get("feasibility", ()):
+        source = f"feasibility.effective_config in update {posted.update}"
+        yield source, as_mapping(as_mapping(posted.value).get("effective_config"))
+
+
+def _equal(used: float | str, value: float | str) -> bool:
+    if isinstance(used, str) and isinstance(value, str):
+        return used.strip().casefold() == value.strip().casefold()
+    return used == value
+
+
+def _mentions(text: str, value: float | str) -> bool:
+    if isinstance(value, str):
+        return value.strip().casefold() in text.casefold()
+    return any(float(number.replace(",", "")) == value for number in _NUMBERS.findall(text))
+
+
+def _denies(value: JsonValue) -> bool:
+    """False, also where it was written as text."""
+    return value is False or (isinstance(value, str) and value.strip().lower() == "false")
+
+
+_NUMBERS = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
 class _Folding:
@@ -131,7 +203,7 @@ def _hypothesis_flags(said: Sequence[JsonValue], *, changed: bool, instead: str 
     if changed and said and said[-1] is True:
         text = "The run says that it tested the original hypothesis, although its objective or endpoint changed."
         flags.append(Flag("R-078", None, text))
-    if any(value is False for value in said) and instead is None:
+    if any(map(_denies, said)) and instead is None:
         flags.append(Flag("R-078", None, "The run does not say in tested_instead what it tested."))
     if any(not isinstance(value, bool) for value in said):
         flags.append(Flag("R-078", None, "original_hypothesis_tested is true or false; anything else says nothing."))

@@ -1,26 +1,18 @@
 """Evaluator comparability: every compared arm was scored by one and the same frozen evaluator (contract §11)."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from research_exchange.documents.decision_rule import parse_decision_rule
-from research_exchange.documents.evaluation import (
-    SCORE_TOLERANCE,
-    Comparison,
-    Evaluation,
-    Score,
-    evaluator_id,
-    parse_evaluation,
-)
-from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
-from research_exchange.documents.fields import is_number, show, show_names
+from research_exchange.documents.decision_rule import DecisionRule, parse_decision_rule
+from research_exchange.documents.evaluation import Comparison, Evaluation, Score, evaluator_id, parse_evaluation
+from research_exchange.documents.evidence import EvidenceShelf
+from research_exchange.documents.fields import show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
-from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_PROBLEMS
-from research_exchange.documents.run_state import RunState
+from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import BASE_ARM, Spec
+from research_exchange.prediction_checks import check_predictions
 from research_exchange.predictions import PredictionFiles
-from research_exchange.statistics import mean
 
 __all__ = ["Comparability", "check_comparability", "evaluator_id"]
 
@@ -47,19 +39,22 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     false = [problem for evaluator in evaluation.evaluators.values() for problem in evaluator.contradictions]
     gaps = [*evaluation.gaps, *(gap for evaluator in evaluation.evaluators.values() for gap in evaluator.gaps)]
     gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(state)
-    for score in evaluation.scores:
-        check = _check_predictions(score, evaluation, predictions)
-        false += check.false
-        gaps += check.gaps
-    shared = {c.metric: _shared_evaluators(spec, evaluation, c) for c in _comparisons(spec, evaluation)}
-    gaps += _unshared(spec, evaluation)
+    check = check_predictions(evaluation, predictions)
+    false += check.false
+    gaps += check.gaps
+    rule = parse_decision_rule(spec).rule
+    comparisons = _comparisons(rule, evaluation)
+    scored = _by_metric(rule, evaluation)
+    shared = {c.path: scored[c.metric].shared(c.arms) if c.metric in scored else [] for c in comparisons}
+    gaps += _unshared(comparisons, shared)
+    gaps += _uncompared(spec, comparisons) if rule is None else []
     status = GateStatus.FAILED if false else GateStatus.UNVERIFIED if gaps else GateStatus.PASSED
     return Comparability(
         status=status,
         reason=_REASONS[status],
         problems=tuple((false + gaps)[:MAX_PROBLEMS]),
-        shared={metric: ids[0] for metric, ids in shared.items() if ids},
-        flags=_late_evaluators(state),
+        shared={c.metric: shared[c.path][0] for c in comparisons if shared[c.path]},
+        flags=(*_timing_flags(rule, state), *_stranger_flags(spec, posted, evaluation)),
     )
 
 
@@ -70,9 +65,8 @@ _REASONS = {
 }
 
 
-def _comparisons(spec: Spec, evaluation: Evaluation) -> list[Comparison]:
+def _comparisons(rule: DecisionRule | None, evaluation: Evaluation) -> list[Comparison]:
     """What the runner compares and what the spec's rule compares."""
-    rule = parse_decision_rule(spec).rule
     prescribed = [
         Comparison(f"decision_rule.criteria[{show(criterion.id)}]", criterion.metric, tuple(criterion.weights))
         for criterion in (rule.criteria if rule is not None else ())
@@ -80,8 +74,44 @@ def _comparisons(spec: Spec, evaluation: Evaluation) -> list[Comparison]:
     return [*evaluation.comparisons, *prescribed]
 
 
-def _unshared(spec: Spec, evaluation: Evaluation) -> list[Problem]:
-    comparisons = _comparisons(spec, evaluation)
+@dataclass(frozen=True)
+class _Scored:
+    """Who scored which arm on one metric."""
+
+    seeds: frozenset[int]
+    """Asked of every trained arm; empty where no score has a seed."""
+    arms: Mapping[str, Mapping[str, frozenset[int | None]]]
+    """Evaluator, arm, seeds."""
+
+    def shared(self, compared: Sequence[str]) -> list[str]:
+        """The evaluators under which every compared arm, and the base model if it was ever scored, has its scores."""
+        has_base = any(BASE_ARM in arms for arms in self.arms.values())
+        wanted = (*compared, BASE_ARM) if has_base else compared
+        return [evaluator for evaluator, arms in self.arms.items() if all(self._is_scored(arms, arm) for arm in wanted)]
+
+    def _is_scored(self, arms: Mapping[str, frozenset[int | None]], arm: str) -> bool:
+        """The base model is not trained, so one score without a seed is enough for it."""
+        return arm in arms and (arm == BASE_ARM or self.seeds <= arms[arm])
+
+
+def _by_metric(rule: DecisionRule | None, evaluation: Evaluation) -> dict[str, _Scored]:
+    found: dict[str, dict[str, dict[str, set[int | None]]]] = {}
+    used: dict[str, set[int]] = {}
+    for score in evaluation.scores:
+        evaluators = found.setdefault(score.metric, {name: {} for name in evaluation.evaluators})
+        evaluators[score.evaluator].setdefault(score.arm, set()).add(score.seed)
+        used.setdefault(score.metric, set()).update(() if score.seed is None else (score.seed,))
+    return {
+        metric: _Scored(
+            seeds=frozenset(rule.seeds if used[metric] and rule is not None else used[metric]),
+            arms={name: {arm: frozenset(seeds) for arm, seeds in arms.items()} for name, arms in evaluators.items()},
+        )
+        for metric, evaluators in found.items()
+    }
+
+
+def _unshared(comparisons: Sequence[Comparison], shared: Mapping[str, Sequence[str]]) -> list[Problem]:
+    """`shared` is by path of the comparison."""
     if not comparisons:
         action = "Say in evaluation.comparisons which arms are compared on which metric."
         return [Problem("R-135", "evaluation.comparisons", "at least one comparison", "none", action)]
@@ -95,34 +125,18 @@ def _unshared(spec: Spec, evaluation: Evaluation) -> list[Problem]:
             action,
         )
         for comparison in comparisons
-        if not _shared_evaluators(spec, evaluation, comparison)
+        if not shared[comparison.path]
     ]
 
 
-def _shared_evaluators(spec: Spec, evaluation: Evaluation, comparison: Comparison) -> list[str]:
-    """The evaluators under which every compared arm has a score, for every scheduled seed where seeds are used."""
-    scores = [score for score in evaluation.scores if score.metric == comparison.metric]
-    arms = set(comparison.arms) | ({BASE_ARM} & {score.arm for score in scores})
-    seeds = _seeds(spec, scores)
-    shared = []
-    for evaluator in evaluation.evaluators:
-        scored = {(score.arm, score.seed) for score in scores if score.evaluator == evaluator}
-        if all(_is_scored(arm, seeds, scored) for arm in arms):
-            shared.append(evaluator)
-    return shared
-
-
-def _is_scored(arm: str, seeds: frozenset[int], scored: set[tuple[str, int | None]]) -> bool:
-    """The base model is not trained, so one score without a seed is enough for it."""
-    if not seeds or arm == BASE_ARM:
-        return any(scored_arm == arm for scored_arm, _ in scored)
-    return all((arm, seed) in scored for seed in seeds)
-
-
-def _seeds(spec: Spec, scores: Iterable[Score]) -> frozenset[int]:
-    used = frozenset(score.seed for score in scores if score.seed is not None)
-    rule = parse_decision_rule(spec).rule
-    return frozenset(rule.seeds) if used and rule is not None else used
+def _uncompared(spec: Spec, comparisons: Sequence[Comparison]) -> list[Problem]:
+    """Where no rule says what is compared, every arm of the spec is: leaving one out is choosing (R-063, R-135)."""
+    compared = {arm for comparison in comparisons for arm in comparison.arms}
+    missing = [arm for arm in spec.arm_names if arm not in compared]
+    if not comparisons or not missing:
+        return []
+    found, action = f"nothing about {show_names(missing)}", "Compare every arm that the spec names."
+    return [Problem("R-135", "evaluation.comparisons", "comparisons of all arms", found, action)]
 
 
 def _manifest_gaps(evaluation: Evaluation, shelf: EvidenceShelf) -> list[Problem]:
@@ -155,68 +169,49 @@ def _conflicts(state: RunState) -> list[Problem]:
     return found
 
 
-@dataclass(frozen=True)
-class _PredictionCheck:
-    false: tuple[Problem, ...] = ()
-    gaps: tuple[Problem, ...] = ()
+def _timing_flags(rule: DecisionRule | None, state: RunState) -> tuple[Flag, ...]:
+    """Evaluators that were first on record together with scores, or after them: nothing shows that they were frozen.
 
-
-def _check_predictions(score: Score, evaluation: Evaluation, files: PredictionFiles) -> _PredictionCheck:
-    """The predictions behind a score are retained, and their rows name the same arm, metric and evaluator (R-134)."""
-    if score.predictions is None:
-        return _PredictionCheck()
-    path = f"{score.path}.predictions_ref"
-    file = files.shelf.find(score.predictions)
-    if file is None or file.kind != "predictions":
-        found = "no such file" if file is None else f"a file of kind {file.kind}"
-        action = "Attach the predictions as kind predictions."
-        return _PredictionCheck(gaps=(Problem("R-133", path, "a retained file of kind predictions", found, action),))
-    try:
-        predictions = files.read(file.name)
-    except EvidenceLost as lost:
-        problem = Problem("R-16C", path, "the bytes that were accepted", str(lost), "Attach the file again, renamed.")
-        return _PredictionCheck(gaps=(problem,))
-    if predictions.bad_line is not None:
-        found = f"line {predictions.bad_line} is not a row"
-        action = "Write one JSON object with item_id, arm, prediction and reference per line."
-        return _PredictionCheck(gaps=(Problem("R-16B", path, "JSON Lines of predictions", found, action),))
-    rows = predictions.of(score.arm, score.metric, score.evaluator, score.seed)
-    items = frozenset(str(row["item_id"]) for row in rows)
-    expected_items = evaluation.evaluators[score.evaluator].items
-    if not rows:
-        expected = f"rows of {show(score.arm)}, {show(score.metric)} under this score's evaluator"
-        action = "Score again with the evaluator that is claimed; rows are never relabelled."
-        return _PredictionCheck(false=(Problem("R-134", path, expected, "none", action),))
-    if expected_items is not None and items != frozenset(expected_items):
-        expected = f"a row for each of the evaluator's {len(expected_items)} items"
-        action = "Keep invalid outputs as rows; a failed item scores 0."
-        return _PredictionCheck(gaps=(Problem("R-134", path, expected, f"{len(items)} other or fewer items", action),))
-    return _check_values(score, [row["value"] for row in rows if "value" in row], path)
-
-
-def _check_values(score: Score, values: Sequence[JsonValue], path: str) -> _PredictionCheck:
-    """Prediction rows that carry a grade bear the score out (R-147)."""
-    numbers = [value for value in values if is_number(value)]
-    if not values or (len(numbers) == len(values) and abs(mean(numbers) - score.value) <= SCORE_TOLERANCE):
-        return _PredictionCheck()
-    expected = f"grades with the mean {score.value!r}, which is the score"
-    found = f"the mean {mean(numbers)!r}" if len(numbers) == len(values) else "values that are no numbers"
-    action = "Report the mean of the grades as they are."
-    return _PredictionCheck(false=(Problem("R-147", path, expected, found, action),))
-
-
-def _late_evaluators(state: RunState) -> tuple[Flag, ...]:
-    """Evaluators that were first reported when scores existed already (R-138)."""
+    A value that an arm was reported with under the same name, in `metrics.arms`, is a score as well (R-130, R-138).
+    """
+    first_metrics = _first_metrics(state)
     known: set[str] = set()
     scored = False
     flags = []
     for posted in state.posted.get("evaluation", ()):
         evaluation = parse_evaluation(posted.value)
-        if scored:
-            late = sorted(set(evaluation.evaluators) - known)
-            flags += [
-                Flag("R-138", posted.update, f"introduces the evaluator {show(name)} after scoring.") for name in late
-            ]
-        known |= set(evaluation.evaluators)
+        new = sorted(set(evaluation.evaluators) - known)
+        metrics = {score.metric for score in evaluation.scores} | {c.metric for c in _comparisons(rule, evaluation)}
+        scored |= any(first_metrics.get(metric, posted.update) < posted.update for metric in metrics)
+        known |= set(new)
+        if new and scored:
+            text = f"introduces {_evaluators(new)} after scoring."
+            flags.append(Flag("R-138", posted.update, text))
+        elif any(score.evaluator in new for score in evaluation.scores):
+            text = f"introduces {_evaluators(new)} together with its scores; nothing shows that it was frozen before."
+            flags.append(Flag("R-130", posted.update, text))
         scored |= bool(evaluation.scores)
     return tuple(flags)
+
+
+def _evaluators(names: Sequence[str]) -> str:
+    return f"the evaluator{'s' * (len(names) > 1)} {show_names(names)}"
+
+
+def _first_metrics(state: RunState) -> dict[str, int]:
+    """Metric to the update that first reported it of any arm."""
+    first: dict[str, int] = {}
+    for metrics in state.arms.values():
+        for name, history in metrics.items():
+            update = history.values[0].update
+            first[name] = min(update, first.get(name, update))
+    return first
+
+
+def _stranger_flags(spec: Spec, posted: Posted, evaluation: Evaluation) -> tuple[Flag, ...]:
+    """Scores of arms that the spec does not have count for nothing (R-008)."""
+    known = {*spec.arm_names, BASE_ARM}
+    strangers = sorted({score.arm for score in evaluation.scores} - known) if spec.arms else []
+    if not strangers:
+        return ()
+    return (Flag("R-008", posted.update, f"scores {show_names(strangers)}, which the spec does not name."),)

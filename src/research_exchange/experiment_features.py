@@ -3,10 +3,11 @@
 Only an explicit false establishes that a check may be left out. Names and titles say nothing (R-088).
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypedDict
 
+from research_exchange.documents.fields import as_list, as_mapping
 from research_exchange.documents.gates import Applicability
 from research_exchange.documents.json import JsonValue
 
@@ -36,6 +37,18 @@ class Check:
     """The spec's section about the check."""
     flag: str | None = None
     """The boolean in that section that asks for the check or waives it."""
+    plans: Callable[[Mapping[str, JsonValue]], str | None] | None = None
+    """Where a spec plans something that needs the check, whatever its features say; None where it does not."""
+
+
+def _selection_plans(spec: Mapping[str, JsonValue]) -> str | None:
+    """Items to select and to confirm on, arms that edit weights, or a grid of learning rates (R-151 to R-153)."""
+    rule = as_mapping(spec.get("decision_rule"))
+    for name in ("selection", "kind"):
+        if rule.get(name) is not None:
+            return f"decision_rule.{name}"
+    arms = enumerate(as_list(spec.get("arms")))
+    return next((f"arms[{index}].lr_grid" for index, arm in arms if as_mapping(arm).get("lr_grid") is not None), None)
 
 
 CHECKS: Mapping[str, Check] = {
@@ -45,7 +58,7 @@ CHECKS: Mapping[str, Check] = {
     ),
     "activation_gate": Check(("custom_loss", "custom_optimizer"), "activation_gate", "applicable"),
     "adaptation_manifests": Check(("warmup_adaptation",)),
-    "selection": Check(("adaptive_selection",)),
+    "selection": Check(("adaptive_selection",), plans=_selection_plans),
     "generation_audit": Check(("generated_training_data",), "generation_audit", "required"),
     "evaluation_comparability": Check(("paired_comparison",)),
 }
@@ -84,7 +97,12 @@ def check_applicability(spec: Mapping[str, JsonValue], check: str) -> Answer:
     features = {
         name: _boolean(declared.get(name)) if isinstance(declared, Mapping) else None for name in definition.features
     }
-    return _decide(definition, features, _contract_flag(spec, definition))
+    answer = _decide(definition, features, _contract_flag(spec, definition))
+    planned = definition.plans(spec) if definition.plans is not None else None
+    if planned is None or answer["status"] is Applicability.REQUIRED:
+        return answer
+    contradicts = planned == "decision_rule.selection" and answer["status"] is Applicability.NOT_APPLICABLE
+    return _required(f"{planned} plans for it.", conflict=contradicts)
 
 
 def _decide(check: Check, features: Mapping[str, bool | None], contract: bool | None) -> Answer:

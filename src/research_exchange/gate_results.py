@@ -3,7 +3,7 @@
 A gate that is required and not built yet is unverified with that very reason: it never passes by absence.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,10 +13,14 @@ from research_exchange.decision import Decision
 from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.gates import Applicability, Flag, GateResult, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.json import JsonValue
+from research_exchange.documents.receipts import Receipt, attest, contradictions
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.evaluation import Comparability
 from research_exchange.experiment_features import CHECKS, Answer, check_applicability
+from research_exchange.manifests import read_manifests
+from research_exchange.restoration import read_restoration
+from research_exchange.selection import read_selection
 
 __all__ = ["DECISION_GATE", "Gates", "all_gates"]
 
@@ -33,7 +37,12 @@ class Gates(NamedTuple):
 
 
 def all_gates(
-    spec: Spec, state: RunState, shelf: EvidenceShelf, comparability: Comparability, decision: Decision | None
+    spec: Spec,
+    state: RunState,
+    shelf: EvidenceShelf,
+    comparability: Comparability,
+    decision: Decision | None,
+    receipts: Sequence[Receipt] = (),
 ) -> Gates:
     """One result per name of `CHECKS`, then the decision's.
 
@@ -41,12 +50,17 @@ def all_gates(
         shelf: What the run retains.
         comparability: What the evaluation report shows.
         decision: None for a spec without a decision rule.
+        receipts: What services stated about this run, verified before.
     """
-    inputs = _Inputs(spec, state, shelf, comparability)
+    inputs = _Inputs(spec, state, shelf, comparability, decision)
     gates = [_gate(name, inputs) for name in CHECKS]
+    results = [attest(result, receipts) for result, _ in gates]
     return Gates(
-        results=(*(result for result, _ in gates), _decision(decision)),
-        flags=tuple(flag for _, flags in gates for flag in flags),
+        results=(*results, _decision(decision)),
+        flags=(
+            *(flag for _, flags in gates for flag in flags),
+            *(flag for result in results for flag in contradictions(result, receipts)),
+        ),
     )
 
 
@@ -56,6 +70,7 @@ class _Inputs:
     state: RunState
     shelf: EvidenceShelf
     comparability: Comparability
+    decision: Decision | None
 
 
 def _gate(name: str, inputs: _Inputs) -> tuple[GateResult, tuple[Flag, ...]]:
@@ -98,6 +113,12 @@ def _comparability(inputs: _Inputs) -> Reading:
     return Reading(found.status, found.reason, found.problems, shared, dict.fromkeys(shared, Provenance.RECOMPUTED))
 
 
+def _selection(inputs: _Inputs) -> Reading:
+    criteria = () if inputs.decision is None else inputs.decision.criteria
+    evaluators = frozenset(criterion.evaluator for criterion in criteria)
+    return read_selection(inputs.spec, inputs.state, inputs.shelf, evaluators=evaluators)
+
+
 def _not_built(rule: str, name: str) -> Callable[[_Inputs], Reading]:
     action = "Read the report and its evidence yourself; a later version of the Exchange will check them."
     problem = Problem(rule, name, "a check by the Exchange", "a version that does not have it yet", action)
@@ -107,10 +128,10 @@ def _not_built(rule: str, name: str) -> Callable[[_Inputs], Reading]:
 
 _READERS: Mapping[str, Callable[[_Inputs], Reading]] = {
     "correctness_preflight": lambda inputs: read_correctness(inputs.spec, inputs.state, inputs.shelf),
-    "restoration_preflight": _not_built("R-090", "restoration_preflight"),
+    "restoration_preflight": lambda inputs: read_restoration(inputs.spec, inputs.state, inputs.shelf),
     "activation_gate": _activation,
-    "adaptation_manifests": _not_built("R-180", "adaptation_manifests"),
-    "selection": _not_built("R-150", "selection"),
+    "adaptation_manifests": lambda inputs: read_manifests(inputs.spec, inputs.state),
+    "selection": _selection,
     "generation_audit": _not_built("R-190", "generation_audit"),
     "evaluation_comparability": _comparability,
 }
@@ -143,4 +164,6 @@ def _decision(decision: Decision | None) -> GateResult:
 
 def _outcome(decision: Decision) -> str:
     verdict, reason = decision.verdict.value, decision.outcome_reason.value
-    return verdict if verdict == reason else f"{verdict}, {reason.replace('_', ' ')}"
+    if verdict != reason:
+        return f"{verdict}, {reason.replace('_', ' ')}"
+    return verdict if decision.condition is None else f"{verdict}, conditional on {decision.condition}"

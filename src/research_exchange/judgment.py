@@ -8,15 +8,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
 
+from research_exchange.capacity import Capacity, check_capacity
 from research_exchange.completeness import Expectation, check_completeness
 from research_exchange.decision import Decision, decide_run
-from research_exchange.deviations import Deviations, fold_deviations
+from research_exchange.decision_evidence import hold_against_evidence
+from research_exchange.deviations import Deviations, Undeclared, find_undeclared, fold_deviations
 from research_exchange.documents.evidence import EvidenceFile, EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, show
 from research_exchange.documents.gates import Flag, GateResult, GateStatus
 from research_exchange.documents.json import JsonValue, canonical
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.plain import plain
+from research_exchange.documents.receipts import Receipt
 from research_exchange.documents.run_state import OutcomeReason, RunState, RunStatus, Verdict
 from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
@@ -25,11 +28,13 @@ from research_exchange.evidence import checkpoint_problems
 from research_exchange.gate_results import all_gates
 from research_exchange.outcome import Basis, Objection, settle, withholds
 from research_exchange.predictions import PredictionFiles
+from research_exchange.reported import ReportedNumber, reported_flags, reported_numbers
+from research_exchange.selection import edge_rates
 from research_exchange.updates import fold
 
 __all__ = ["VERSION", "Judgment", "judge"]
 
-VERSION = "1"
+VERSION = "2"
 """Of the rules as a whole; a recorded judgment keeps the one it was made with (R-214)."""
 
 
@@ -63,8 +68,15 @@ class Judgment:
     withholding_gates: tuple[str, ...]
     decision: Decision | None
     """None for a spec without a decision rule."""
+    numbers: tuple[ReportedNumber, ...]
+    """What the run reports of its arms, each with its provenance; gates and decision carry their own."""
     deviations: Deviations
+    undeclared: tuple[Undeclared, ...]
+    """Settings that were changed without a word about it (R-080)."""
+    capacity: Capacity
     evidence: tuple[Expectation, ...]
+    receipts: tuple[str, ...]
+    """The verified receipts that were read."""
     flags: tuple[Flag, ...]
 
     def gate(self, name: str) -> GateResult:
@@ -81,7 +93,12 @@ class Judgment:
 
 
 def judge(
-    spec: Spec, updates: Sequence[StoredUpdate], evidence: Sequence[EvidenceFile], *, ended: str | None = None
+    spec: Spec,
+    updates: Sequence[StoredUpdate],
+    evidence: Sequence[EvidenceFile],
+    receipts: Sequence[Receipt] = (),
+    *,
+    ended: str | None = None,
 ) -> Judgment:
     """Judges a run from its documents. Never raises on what they contain.
 
@@ -89,16 +106,20 @@ def judge(
         spec: The spec version the run executes.
         updates: All of the run's updates, malformed and late ones included, in any order.
         evidence: All files the run retains.
+        receipts: What services stated about this run; their signatures were verified before.
         ended: Why the last session ended without a final update (R-067); None while one goes on.
     """
     state = fold(spec, updates)
     late = [file for file in evidence if state.final_update is not None and file.after >= state.final_update]
     files = PredictionFiles(EvidenceShelf([file for file in evidence if file not in late]))
     deviations = fold_deviations(state)
+    undeclared = find_undeclared(spec, state, files.shelf, deviations)
     comparability = check_comparability(spec, state, files)
-    decision = decide_run(spec, state, files.shelf) if spec.value.get("decision_rule") is not None else None
-    gates, flags = all_gates(spec, state, files.shelf, comparability, decision)
-    outcome = settle(spec, state, deviations, gates, decision, ended=ended)
+    decision = _decision(spec, state, files, deviations)
+    gates, flags = all_gates(spec, state, files.shelf, comparability, decision, receipts)
+    capacity = check_capacity(spec, state, updates)
+    numbers = reported_numbers(spec, state, decision, receipts)
+    outcome = settle(spec, state, deviations, gates, decision, edges=edge_rates(spec, state), ended=ended)
     return Judgment(
         version=VERSION,
         spec_sha256=spec.sha256,
@@ -118,19 +139,32 @@ def judge(
         gates=gates,
         withholding_gates=tuple(gate.gate for gate in gates if withholds(spec, gate)),
         decision=decision,
+        numbers=numbers,
         deviations=deviations,
+        undeclared=undeclared,
+        capacity=capacity,
         evidence=check_completeness(spec, state, files),
+        receipts=tuple(receipt.id for receipt in receipts),
         flags=(
             *state.flags,
             *deviations.flags,
+            *_undeclared_flags(undeclared),
             *comparability.flags,
             *_checkpoint_flags(spec, state),
             *_conflict_flags(gates),
             *flags,
+            *reported_flags(numbers),
+            *capacity.flags,
             *_late_flags(late),
             *outcome.flags,
         ),
     )
+
+
+def _decision(spec: Spec, state: RunState, files: PredictionFiles, deviations: Deviations) -> Decision | None:
+    if spec.value.get("decision_rule") is None:
+        return None
+    return hold_against_evidence(spec, state, decide_run(spec, state, files.shelf), files, deviations)
 
 
 def _label(spec: Spec, decision: Decision | None) -> str:
@@ -155,6 +189,18 @@ def _late_flags(late: Sequence[EvidenceFile]) -> list[Flag]:
     """What comes after the final update changes nothing recorded (R-070); a log has no other time to come."""
     text = "came after the final update; it is kept and changes nothing."
     return [Flag("R-070", file.update, f"The file {show(file.name)} {text}") for file in late if file.kind != "log"]
+
+
+def _undeclared_flags(undeclared: Sequence[Undeclared]) -> list[Flag]:
+    return [
+        Flag(
+            "R-080",
+            None,
+            f"{each.source} has {each.setting} {show(each.effective)}; the spec says "
+            f"{' or '.join(map(show, each.planned[:5]))}, and no deviation is stated.",
+        )
+        for each in undeclared
+    ]
 
 
 def _conflict_flags(gates: Sequence[GateResult]) -> list[Flag]:

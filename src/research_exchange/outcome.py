@@ -10,11 +10,12 @@ from typing import Final
 
 from research_exchange.decision import Decision
 from research_exchange.deviations import Deviations
-from research_exchange.documents.fields import show, show_names
+from research_exchange.documents.fields import as_list, show, show_names
 from research_exchange.documents.gates import Applicability, Flag, GateResult, GateStatus
 from research_exchange.documents.run_state import DEFINITIVE, OutcomeReason, RunState, RunStatus, Verdict
 from research_exchange.documents.spec import Spec
 from research_exchange.gate_results import DECISION_GATE
+from research_exchange.selection import EdgeRate
 
 __all__ = ["LEGACY_UNKNOWN_WITHHOLDS", "Basis", "Objection", "Outcome", "settle", "withholds"]
 
@@ -34,7 +35,7 @@ class Basis(StrEnum):
     INCOMPLETE_EXECUTION = "incomplete_execution"
     """An arm is missing, or the run failed or never finished."""
     REPORT = "report"
-    """The report states no verdict, or one that contradicts itself."""
+    """The report states no verdict, one that contradicts itself, or nothing clear about the hypothesis."""
     GATE = "gate"
     """A required gate did not pass."""
     DECISION_UNVERIFIED = "decision_unverified"
@@ -43,6 +44,8 @@ class Basis(StrEnum):
     """The recomputed decision is inconclusive."""
     MISMATCH = "mismatch"
     """The recomputed decision is another one than the reported verdict."""
+    LEARNING_RATE_EDGE = "learning_rate_edge"
+    """A selected learning rate is the lowest or the highest of its grid."""
     REPORTED = "reported"
     """The run reports an inconclusive verdict, and nothing contradicts it."""
     AGREED = "agreed"
@@ -55,7 +58,7 @@ class Objection:
 
     basis: Basis
     subject: str
-    """What it is about: the name of a gate, `execution`, `deviation`, `report`, `decision`."""
+    """What it is about: the name of a gate, `execution`, `deviation`, `report`, `decision`, `learning_rate`."""
     text: str
     reason: OutcomeReason | None
     """The outcome reason to record where this objection is the first."""
@@ -87,6 +90,7 @@ def settle(
     gates: Sequence[GateResult],
     decision: Decision | None,
     *,
+    edges: Sequence[EdgeRate] = (),
     ended: str | None = None,
 ) -> Outcome:
     """Puts everything together.
@@ -94,6 +98,7 @@ def settle(
     Args:
         gates: Every gate, that of the decision included.
         decision: None for a spec without a decision rule.
+        edges: The selected learning rates at the edge of their grids (R-152).
         ended: Why the run ended without a final update (R-067); None for one that goes on or has one.
     """
     flags = _report_flags(state)
@@ -102,9 +107,10 @@ def settle(
     objections = (
         _deviation_objections(deviations)
         + _execution_objections(spec, state, ended)
-        + _report_objections(state)
+        + _report_objections(state, deviations)
         + _gate_objections(spec, gates)
         + _decision_objections(state, decision)
+        + _edge_objections(edges)
     )
     first = objections[0] if objections else None
     verdict = state.verdict if first is None else Verdict.INCONCLUSIVE
@@ -116,7 +122,7 @@ def settle(
         text=f"The reported verdict stands: {verdict}." if first is None else first.text,
         withheld=state.verdict in DEFINITIVE and verdict not in DEFINITIVE,
         objections=objections,
-        changed_experiment_verdict=None if deviations.hypothesis_tested else state.verdict,
+        changed_experiment_verdict=state.verdict if deviations.hypothesis_tested is False else None,
         flags=flags,
     )
 
@@ -137,7 +143,7 @@ def _agreed_reason(state: RunState, decision: Decision | None) -> OutcomeReason 
 
 
 def _deviation_objections(deviations: Deviations) -> tuple[Objection, ...]:
-    if deviations.hypothesis_tested:
+    if deviations.hypothesis_tested is not False:
         return ()
     instead = f"it tested {show(deviations.tested_instead)}" if deviations.tested_instead else "it does not say which"
     text = f"The run tested another hypothesis than its spec's; {instead}."
@@ -150,6 +156,9 @@ def _execution_objections(spec: Spec, state: RunState, ended: str | None) -> tup
         found.append(f"The run ended without a final update: {ended}")
     if state.status is RunStatus.FAILED:
         found.append("The run reports that it failed.")
+    arms = spec.value.get("arms")
+    if len(spec.arms) < len(as_list(arms)) or not isinstance(arms, (list, tuple, type(None))):
+        found.append("The spec names an arm twice or not at all, so nothing can show that every arm was completed.")
     missing = [arm for arm in spec.arm_names if arm not in state.completed_arms]
     if missing:
         found.append(f"Not every arm was completed; {show_names(missing)} is missing.")
@@ -159,9 +168,20 @@ def _execution_objections(spec: Spec, state: RunState, ended: str | None) -> tup
     return tuple(Objection(Basis.INCOMPLETE_EXECUTION, "execution", text, reason) for text in found)
 
 
-def _report_objections(state: RunState) -> tuple[Objection, ...]:
+def _report_objections(state: RunState, deviations: Deviations) -> tuple[Objection, ...]:
     if not state.is_final:
         return ()
+    return _unclear_hypothesis(deviations) + _verdict_objections(state)
+
+
+def _unclear_hypothesis(deviations: Deviations) -> tuple[Objection, ...]:
+    if deviations.hypothesis_tested is not None:
+        return ()
+    text = "The run says neither true nor false of original_hypothesis_tested."
+    return (Objection(Basis.REPORT, "deviation", text, None),)
+
+
+def _verdict_objections(state: RunState) -> tuple[Objection, ...]:
     if state.verdict is None:
         text = "The run ended without a valid verdict."
         return (Objection(Basis.REPORT, "report", text, state.outcome_reason),)
@@ -204,6 +224,19 @@ def _decision_objections(state: RunState, decision: Decision | None) -> tuple[Ob
     return ()
 
 
+def _edge_objections(edges: Sequence[EdgeRate]) -> tuple[Objection, ...]:
+    """A better rate may lie beyond the edge, and then the comparison was not between tuned arms (R-152)."""
+    return tuple(
+        Objection(
+            Basis.LEARNING_RATE_EDGE,
+            "learning_rate",
+            f"The learning rate {show(edge.selected)} of {show(edge.arm)} is at the edge of its grid.",
+            OutcomeReason.INSUFFICIENT_EVIDENCE,
+        )
+        for edge in edges
+    )
+
+
 def _report_flags(state: RunState) -> tuple[Flag, ...]:
     """Combinations of the §5 matrix that a reader should notice."""
     succeeded = state.status is RunStatus.SUCCEEDED
@@ -228,11 +261,6 @@ def _report_flags(state: RunState) -> tuple[Flag, ...]:
             succeeded and inconclusive and reason is OutcomeReason.INCOMPLETE_EXECUTION,
             "R-064",
             "The run reports that it succeeded and that its execution is incomplete.",
-        ),
-        (
-            succeeded and state.capacity_block is not None,
-            "R-203",
-            "A capacity_block is reported although capacity did not stop the run.",
         ),
     )
     return tuple(Flag(rule, state.final_update, text) for holds, rule, text in checks if holds)

@@ -39,8 +39,9 @@ PARTS = (
     "feasibility",
     "adaptation_manifests",
     "generation_audit",
+    "cleanup",
 )
-"""The structured parts of an update (R-060); `null` is the same as leaving one out."""
+"""The structured parts of an update (R-060, R-205); `null` is the same as leaving one out."""
 
 MAX_FLAGS = 50
 """Of one update; one that is odd throughout needs no sentence for each oddity."""

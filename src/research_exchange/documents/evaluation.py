@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from research_exchange.documents.fields import as_list, as_mapping, is_number, is_sha256, is_text, is_whole, show
 from research_exchange.documents.gates import Problem
+from research_exchange.documents.items import Manifest, item_ids, manifest_of
 from research_exchange.documents.json import JsonValue, canonical
 
 __all__ = [
@@ -14,7 +15,6 @@ __all__ = [
     "Comparison",
     "Evaluation",
     "Evaluator",
-    "Manifest",
     "Score",
     "evaluator_id",
     "parse_evaluation",
@@ -37,14 +37,6 @@ def evaluator_id(provenance: JsonValue) -> str:
         ValueError: if it holds NaN or an infinity.
     """
     return sha256(canonical(provenance)).hexdigest()
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """A list of items kept as an evidence file."""
-
-    name: str
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -135,7 +127,7 @@ def _evaluator(key: str, provenance: JsonValue) -> Evaluator:
     path = f"evaluation.evaluators[{show(key)}]"
     fields = as_mapping(provenance)
     items = as_mapping(fields.get("items"))
-    ids, manifest = _ids(items), _manifest(items)
+    ids, manifest = item_ids(items.get("ids")), manifest_of(items)
     return Evaluator(
         id=key,
         items=ids if manifest is None else None,
@@ -200,17 +192,6 @@ def _item_gaps(
     if has_manifest and manifest is None:
         return (Problem("R-131", path, "manifest_ref and manifest_sha256", "an incomplete manifest", action),)
     return ()
-
-
-def _ids(items: Mapping[str, JsonValue]) -> tuple[str, ...] | None:
-    ids = as_list(items.get("ids"))
-    texts = tuple(item for item in ids if is_text(item))
-    return texts if texts and len(texts) == len(ids) == len(set(texts)) else None
-
-
-def _manifest(items: Mapping[str, JsonValue]) -> Manifest | None:
-    name, digest = items.get("manifest_ref"), items.get("manifest_sha256")
-    return Manifest(name, digest) if is_text(name) and is_sha256(digest) else None
 
 
 def _score(entry: JsonValue, path: str, evaluators: Mapping[str, Evaluator], gaps: list[Problem]) -> Score | None:

@@ -13,6 +13,8 @@ __all__ = ["plain"]
 def plain(value: object) -> JsonValue:
     """Records become objects, tuples lists, enums their values; a `Problem` also gets its sentence as `text`.
 
+    A field of a record whose metadata say `{"json": False}` is for rules alone and left out.
+
     Raises:
         TypeError: for a value that JSON has no form for.
     """
@@ -25,6 +27,7 @@ def plain(value: object) -> JsonValue:
     if isinstance(value, Sequence) and not isinstance(value, bytes):
         return [plain(entry) for entry in value]
     if is_dataclass(value):
-        record = {field.name: plain(getattr(value, field.name)) for field in fields(value)}
+        shown = [field.name for field in fields(value) if field.metadata.get("json", True)]
+        record = {name: plain(getattr(value, name)) for name in shown}
         return {**record, "text": str(value)} if isinstance(value, Problem) else record
     raise TypeError(f"{type(value).__name__} has no JSON form.")

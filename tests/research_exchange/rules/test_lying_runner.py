@@ -59,15 +59,26 @@ def assert_withheld(judgment: Judgment, rule: str) -> None:
     assert rule in rules
 
 
+PREDICTED = [json.loads(line) for line in BASE["evidence"][0]["content"].splitlines()]
+
+
+def predicted(rows: list[Any]) -> EvidenceFile:
+    return file_of("predictions.jsonl", "predictions", "".join(json.dumps(row) + "\n" for row in rows))
+
+
 def graded(values: dict[str, Any]) -> EvidenceFile:
     """The predictions with a grade per row: the arm's own, the same for all its items."""
-    rows = [json.loads(line) for line in BASE["evidence"][0]["content"].splitlines()]
-    lines = [json.dumps({**row, "value": values[row["arm"]]}) + "\n" for row in rows]
-    return file_of("predictions.jsonl", "predictions", "".join(lines))
+    return predicted([{**row, "value": values[row["arm"]]} for row in PREDICTED])
 
 
-def test_grades_in_the_predictions_that_bear_the_scores_out_change_nothing() -> None:
-    judgment = judged([OBSERVATIONS, graded({"trained": 0.75, "untrained": 0.25})])
+def rightly_graded() -> list[Any]:
+    """Each prediction with the value that its observation has."""
+    values = {(row["arm"], row["item_id"]): row["value"] for row in ROWS}
+    return [{**row, "value": values[row["arm"], row["item_id"]]} for row in PREDICTED]
+
+
+def test_grades_in_the_predictions_that_bear_the_observations_out_change_nothing() -> None:
+    judgment = judged([OBSERVATIONS, predicted(rightly_graded())])
     assert judgment.recorded_verdict == judged([OBSERVATIONS, PREDICTIONS]).recorded_verdict == "supported"
 
 

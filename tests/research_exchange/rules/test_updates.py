@@ -208,7 +208,8 @@ def test_a_hypothesis_once_not_tested_stays_so() -> None:
         (running(deviations=[7]), ["R-075"]),
         (running(deviations={}), ["R-075"]),
         (running(original_hypothesis_tested=False), ["R-078"]),
-        (running(original_hypothesis_tested="false"), ["R-078"]),
+        (running(original_hypothesis_tested="false"), ["R-078", "R-078"]),
+        (running(original_hypothesis_tested=0), ["R-078"]),
     ],
 )
 def test_deviation_flags(body: dict[str, Any], rules: list[str]) -> None:

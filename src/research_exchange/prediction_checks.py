@@ -1,0 +1,147 @@
+"""What the retained predictions say about the scores that were reported from them (R-134, R-147, R-16B)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from research_exchange.documents.evaluation import SCORE_TOLERANCE, Evaluation, Score
+from research_exchange.documents.evidence import EvidenceLost
+from research_exchange.documents.fields import is_number, is_same, show
+from research_exchange.documents.gates import Problem
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.observations import MAX_PROBLEMS
+from research_exchange.predictions import PredictionFiles
+from research_exchange.statistics import mean
+
+__all__ = ["PredictionCheck", "backed_scores", "check_predictions"]
+
+MAX_ROW_VISITS = 1_000_000
+"""More than twice the rows that a run's evidence has room for; having them read again and again is cut off."""
+
+Row = Mapping[str, JsonValue]
+
+
+@dataclass(frozen=True)
+class PredictionCheck:
+    """What the predictions behind scores lead to."""
+
+    false: tuple[Problem, ...] = ()
+    """What contradicts a score."""
+    gaps: tuple[Problem, ...] = ()
+    """What is missing to bear it out."""
+
+
+def check_predictions(evaluation: Evaluation, files: PredictionFiles) -> PredictionCheck:
+    """Every score that names its predictions is borne out by them, and all of them grade against the same answers."""
+    false: list[Problem] = []
+    gaps: list[Problem] = []
+    visits = 0
+    for score in evaluation.scores:
+        if score.predictions is None:
+            continue
+        visits += len(_rows_behind(score, files))
+        if visits > MAX_ROW_VISITS:
+            action = "Name each file once for each arm, metric and seed."
+            found = f"scores that have more than {MAX_ROW_VISITS} read"
+            gaps.append(Problem("R-134", "evaluation.scores", "each prediction behind one score", found, action))
+            break
+        check = _check_score(score, evaluation, files)
+        false += check.false
+        gaps += check.gaps
+    return PredictionCheck((*false, *_check_references(evaluation, files)), tuple(gaps))
+
+
+def backed_scores(evaluation: Evaluation, files: PredictionFiles) -> Iterator[tuple[Score, Sequence[Row]]]:
+    """Each score with the rows behind it; those without any are left out."""
+    visits = 0
+    for score in evaluation.scores:
+        rows = _rows_behind(score, files)
+        visits += len(rows)
+        if visits > MAX_ROW_VISITS:
+            return
+        if rows:
+            yield score, rows
+
+
+def _check_score(score: Score, evaluation: Evaluation, files: PredictionFiles) -> PredictionCheck:
+    """The predictions behind a score are retained, one row for each item, under the score's arm and evaluator."""
+    path = f"{score.path}.predictions_ref"
+    file = files.shelf.find(score.predictions or "")
+    if file is None or file.kind != "predictions":
+        found = "no such file" if file is None else f"a file of kind {file.kind}"
+        action = "Attach the predictions as kind predictions."
+        return PredictionCheck(gaps=(Problem("R-133", path, "a retained file of kind predictions", found, action),))
+    try:
+        predictions = files.read(file.name)
+    except EvidenceLost as lost:
+        problem = Problem("R-16C", path, "the bytes that were accepted", str(lost), "Attach the file again, renamed.")
+        return PredictionCheck(gaps=(problem,))
+    if predictions.bad_line is not None:
+        found = f"line {predictions.bad_line} is not a row"
+        action = "Write one JSON object with item_id, arm, prediction and reference per line."
+        return PredictionCheck(gaps=(Problem("R-16B", path, "JSON Lines of predictions", found, action),))
+    rows = predictions.of(score.arm, score.metric, score.evaluator, score.seed)
+    if not rows:
+        expected = f"rows of {show(score.arm)}, {show(score.metric)} under this score's evaluator"
+        action = "Score again with the evaluator that is claimed; rows are never relabelled."
+        return PredictionCheck(false=(Problem("R-134", path, expected, "none", action),))
+    return _check_items(score, evaluation, rows, path) or _check_values(score, rows, path)
+
+
+def _check_references(evaluation: Evaluation, files: PredictionFiles) -> tuple[Problem, ...]:
+    """An item has one right answer under one evaluator, whichever arm is asked (R-134)."""
+    first: dict[tuple[str, str], tuple[JsonValue, Score]] = {}
+    found: list[Problem] = []
+    for score, rows in backed_scores(evaluation, files):
+        for row in rows:
+            reference, earlier = first.setdefault((score.evaluator, str(row["item_id"])), (row["reference"], score))
+            if not is_same(reference, row["reference"]):
+                expected = f"{show(reference)} as the reference of {show(row['item_id'])}, as for {show(earlier.arm)}"
+                action = "Grade every arm against the same answers; score again under a new evaluator."
+                path = f"{score.path}.predictions_ref"
+                found.append(Problem("R-134", path, expected, show(row["reference"]), action))
+                break
+        if len(found) == MAX_PROBLEMS:
+            break
+    return tuple(found)
+
+
+def _rows_behind(score: Score, files: PredictionFiles) -> Sequence[Row]:
+    """The rows of a score's predictions; none where they are not retained or cannot be read."""
+    file = files.shelf.find(score.predictions) if score.predictions is not None else None
+    if file is None or file.kind != "predictions":
+        return ()
+    try:
+        return files.read(file.name).of(score.arm, score.metric, score.evaluator, score.seed)
+    except EvidenceLost:
+        return ()
+
+
+def _check_items(score: Score, evaluation: Evaluation, rows: Sequence[Row], path: str) -> PredictionCheck | None:
+    """Each item of the evaluator once, failures included; None where nothing is wrong."""
+    counts = Counter(str(row["item_id"]) for row in rows)
+    twice = next((item for item, count in counts.items() if count > 1), None)
+    if twice is not None:
+        action = "Keep one row for each item and arm; the first answer counts."
+        found = f"{counts[twice]} rows of {show(twice)}"
+        return PredictionCheck(false=(Problem("R-134", path, "one row for each item", found, action),))
+    expected_items = evaluation.evaluators[score.evaluator].items
+    if expected_items is None or counts.keys() == set(expected_items):
+        return None
+    expected = f"a row for each of the evaluator's {len(expected_items)} items"
+    action = "Keep invalid outputs as rows; a failed item scores 0."
+    found = f"{len(counts)} other or fewer items"
+    return PredictionCheck(gaps=(Problem("R-134", path, expected, found, action),))
+
+
+def _check_values(score: Score, rows: Sequence[Row], path: str) -> PredictionCheck:
+    """Prediction rows that carry a grade bear the score out (R-147)."""
+    values = [row["value"] for row in rows if "value" in row]
+    numbers = [value for value in values if is_number(value)]
+    if not values or (len(numbers) == len(rows) and abs(mean(numbers) - score.value) <= SCORE_TOLERANCE):
+        return PredictionCheck()
+    whole = len(numbers) == len(rows)
+    expected = f"grades with the mean {score.value!r}, which is the score"
+    found = f"the mean {mean(numbers)!r}" if whole else "values that are no numbers, or not in every row"
+    action = "Report the mean of the grades as they are."
+    return PredictionCheck(false=(Problem("R-147", path, expected, found, action),))
