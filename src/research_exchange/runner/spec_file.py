@@ -11,7 +11,17 @@ DEFAULT_WALL_MINUTES = 60.0
 
 
 class SpecFileError(Exception):
-    """A spec that cannot be run here; the text is one sentence for a person."""
+    """A spec that cannot be used here; the text is one sentence for a person."""
+
+
+def read_spec(path: Path) -> Spec:
+    """The spec in a file. Raises SpecFileError when there is no such file, or no spec in it."""
+    try:
+        return Spec.parse(path.read_bytes())
+    except OSError as error:
+        raise SpecFileError(f"{path} cannot be read: {error.strerror}. Name the spec's JSON file.") from error
+    except DocumentError as error:
+        raise SpecFileError(f"{path} is not a spec: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -24,12 +34,7 @@ class SpecFile:
     @classmethod
     def read(cls, path: Path) -> "SpecFile":
         """Raises SpecFileError when there is no such file, no spec in it, or nothing to run."""
-        try:
-            spec = Spec.parse(path.read_bytes())
-        except OSError as error:
-            raise SpecFileError(f"{path} cannot be read: {error.strerror}. Name the spec's JSON file.") from error
-        except DocumentError as error:
-            raise SpecFileError(f"{path} is not a spec: {error}") from error
+        spec = read_spec(path)
         command = spec.value.get("command")
         if not isinstance(command, str) or not command.strip():
             raise SpecFileError(f'{path} has no command to run; add "command", for example "python train.py".')

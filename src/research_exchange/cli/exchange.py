@@ -1,8 +1,4 @@
-"""`rx`: serve an Exchange, run a spec, and read what became of it.
-
-Exit codes: 0 it is well, 1 it was checked and is not (a verdict withheld, a run unfinished), 2 it was asked wrongly,
-3 it could not be checked (no Exchange, no training service).
-"""
+"""The commands that talk to an Exchange: serve it, run a spec through it, and read what became of it."""
 
 import json
 import os
@@ -17,19 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from research_exchange.cli.console import NOT_WELL, WELL, AsJson, display
+
 if TYPE_CHECKING:
     from research_exchange.client import Exchange
     from research_exchange.runner import Service
     from research_exchange.runner.spec_file import SpecFile
-
-WELL, NOT_WELL, USAGE, NOT_CHECKED = 0, 1, 2, 3
-
-app = typer.Typer(
-    help="Research Exchange: from an experiment's spec to a verdict recomputed from its evidence.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
 
 Data = Annotated[
     Path | None,
@@ -39,28 +28,9 @@ Address = Annotated[
     str | None,
     typer.Option("--exchange", help="The address of a running Exchange; by default $RX_URL, else the data folder's."),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_ and 10 hexadecimal digits.")]
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"rx {version('research-exchange')}")
-        raise typer.Exit
-
-
-@app.callback()
-def _root(
-    show_version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
-) -> None:
-    pass
-
-
-@app.command()
 def serve(
     data: Data = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -72,7 +42,6 @@ def serve(
     serve_exchange(_folder(data), host, port)
 
 
-@app.command()
 def run(
     spec: Annotated[Path, typer.Argument(metavar="SPEC", help="The spec; its folder holds what its command needs.")],
     data: Data = None,
@@ -94,68 +63,25 @@ def run(
             judgment = _execute(spec_file, _connect(service.url, folder), training, folder, as_json)
         if service.child is not None and not as_json:
             _keep_serving(service.url, data)
-    raise typer.Exit(_exit_code(judgment))
+    raise typer.Exit(exit_code(judgment))
 
 
-@app.command()
 def runs(data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
     """List the newest runs."""
     from research_exchange.terminal import runs_table
 
-    with _exchange(data, exchange) as connected:
+    with connected_exchange(data, exchange) as connected:
         listed = connected.runs()
-    _print(listed, runs_table, as_json)
+    display(listed, runs_table, as_json)
 
 
-@app.command()
 def show(run_id: RunId, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
     """Show a run: its outcome on record, its arms, its gates and its evidence."""
     from research_exchange.terminal import run_report
 
-    with _exchange(data, exchange) as connected:
+    with connected_exchange(data, exchange) as connected:
         record = connected.run(run_id).record()
-    _print(record, run_report, as_json)
-
-
-@app.command()
-def judge(run_id: RunId, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
-    """Recompute a run's judgment from its evidence as it is now, and put it on record."""
-    from research_exchange.terminal import judgment_report
-
-    with _exchange(data, exchange) as connected:
-        judgment = connected.run(run_id).record_judgment()
-    _print(judgment, judgment_report, as_json)
-    raise typer.Exit(_exit_code(judgment))
-
-
-def main() -> None:
-    """The command: what goes wrong is one sentence on standard error, never a traceback."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    try:
-        app()
-    except Exception as trouble:
-        code = _code_for(trouble)
-        if code is None:
-            raise
-        print(f"rx: {trouble}", file=sys.stderr)
-        sys.exit(code)
-
-
-def _code_for(trouble: Exception) -> int | None:
-    """The exit code of a failure that explains itself; None for a defect of ours."""
-    from research_exchange.client import ExchangeError, ExchangeRefused
-    from research_exchange.runner import ServiceError
-    from research_exchange.runner.script import FolderTooLarge
-    from research_exchange.runner.spec_file import SpecFileError
-    from research_exchange.server import CannotServe
-
-    match trouble:
-        case ExchangeRefused() | SpecFileError() | FolderTooLarge() | CannotServe():
-            return USAGE
-        case ServiceError() | ExchangeError():
-            return NOT_CHECKED
-        case _:
-            return None
+    display(record, run_report, as_json)
 
 
 def _folder(data: Path | None) -> Path:
@@ -165,7 +91,7 @@ def _folder(data: Path | None) -> Path:
 
 
 @contextmanager
-def _exchange(data: Path | None, url: str | None) -> Iterator["Exchange"]:
+def connected_exchange(data: Path | None, url: str | None) -> Iterator["Exchange"]:
     """The Exchange to read from; one of the data folder's own, for as long as it takes, when none is running."""
     from research_exchange.runner import exchange_service
 
@@ -241,19 +167,6 @@ def _own_name() -> str:
     return "rx" if shutil.which("rx") or typed.name != "rx" else str(typed)
 
 
-def _exit_code(judgment: Mapping[str, Any]) -> int:
+def exit_code(judgment: Mapping[str, Any]) -> int:
     """Well is a judgment that rests on the science alone; an inconclusive one may be."""
     return WELL if judgment["basis"] in {"agreed", "reported", "decision"} else NOT_WELL
-
-
-def _print(document: Any, table: Any, as_json: bool) -> None:
-    from rich.console import Console
-
-    if as_json:
-        print(json.dumps(document, indent=2))
-    else:
-        Console().print(table(document))
-
-
-if __name__ == "__main__":
-    main()

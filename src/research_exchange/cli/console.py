@@ -1,0 +1,45 @@
+"""What every command shares: exit codes, its common options, and the choice between tables and JSON."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+WELL, NOT_WELL, USAGE, NOT_CHECKED = 0, 1, 2, 3
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec, a JSON file.")]
+
+_Document = TypeVar("_Document")
+
+
+class UsageProblem(Exception):
+    """A command that was asked wrongly; the text is one sentence for a person."""
+
+
+def display(document: _Document, draw: Callable[[_Document], "RenderableType"], as_json: bool) -> None:
+    """Prints a JSON document, as it is or as `draw` lays it out."""
+    if as_json:
+        print_json(document)
+        return
+    from rich.console import Console
+
+    Console(highlight=False).print(draw(document))
+
+
+def print_json(document: Any) -> None:
+    """Two spaces deep, key order kept."""
+    print(json.dumps(document, indent=2))
+
+
+def read_bytes(path: Path, what: str) -> bytes:
+    """A file's bytes. Raises UsageProblem where there are none; `what` says which file was wanted."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise UsageProblem(f"{path} cannot be read: {error.strerror}. Name {what}.") from None

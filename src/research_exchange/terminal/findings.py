@@ -1,0 +1,109 @@
+"""What the rules say of a spec or a run before anybody trains on it: lint, power card, check."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.markdown import Markdown
+from rich.table import Table
+
+from research_exchange.documents.fields import is_sha256, show
+from research_exchange.terminal.record import gates_table, judgment_report, what_is_wrong
+from research_exchange.terminal.words import Json, literal, problems, remarks, section, table
+
+_LEVELS = {
+    "error": "Errors: a new version is not saved with these",
+    "warning": "Warnings: a run will be worth less, or be stopped by a gate",
+    "question": "Questions: only prose says it, so a reviewer decides",
+}
+
+
+def lint_report(report: Json) -> RenderableType:
+    """What lint finds in a spec, the gravest first."""
+    findings: Sequence[Json] = report["findings"]
+    parts: list[RenderableType] = [literal(report["title"], "bold"), literal(count_findings(report["counts"]))]
+    for level, heading in _LEVELS.items():
+        entries = [(each["rule"], each["path"], each["text"]) for each in findings if each["level"] == level]
+        parts += section(heading, *([remarks(entries)] if entries else []))
+    return Group(*parts)
+
+
+def count_findings(counts: Mapping[str, int]) -> str:
+    """`2 errors, 1 warning and no questions.`"""
+    words = [f"{count or 'no'} {level}{'' if count == 1 else 's'}" for level, count in counts.items()]
+    sentence = f"{', '.join(words[:-1])} and {words[-1]}."
+    return sentence[0].upper() + sentence[1:]
+
+
+def check_report(report: Json) -> RenderableType:
+    """What the Exchange would make of a run as it stands: files, gates, and what to mend."""
+    judgment: Json = report["judgment"]
+    parts: list[RenderableType] = [literal(report["title"], "bold"), literal(_extent(report)), ""]
+    parts.append(gates_table(judgment["gates"]))
+    parts += what_is_wrong(judgment)
+    parts += refused_files(report["refused"])
+    parts += section("Worth a look", *_flags(judgment["flags"]))
+    return Group(*parts)
+
+
+def local_judgment_report(report: Json) -> RenderableType:
+    """The judgment of a run that was read from files."""
+    judgment: Json = report["judgment"]
+    return Group(
+        literal(report["title"], "bold"),
+        judgment_report(judgment),
+        *refused_files(report["refused"]),
+        *section("Worth a look", *_flags(judgment["flags"])),
+        *section("What the gates read", *_computed(judgment["gates"])),
+    )
+
+
+def refused_files(refused: Sequence[Json]) -> list[RenderableType]:
+    """The files that an Exchange does not take, each with why."""
+    entries = [problem for file in refused for problem in file["problems"]]
+    names = ", ".join(file["name"] or "a file without a name" for file in refused)
+    return section("Refused as evidence, and left out", literal(f"  {names}"), problems(entries)) if refused else []
+
+
+def _extent(report: Json) -> str:
+    judgment: Json = report["judgment"]
+    return (
+        f"{_count(judgment['through_update'], 'update')}, {_count(report['files'], 'file')} of evidence, "
+        f"{judgment['status']}: {report['status']}."
+    )
+
+
+def _count(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+def _flags(flags: Sequence[Json]) -> list[RenderableType]:
+    entries = [(flag["rule"], "", _from_update(flag) + flag["text"]) for flag in flags]
+    return [remarks(entries)] if entries else []
+
+
+def _from_update(flag: Json) -> str:
+    return "" if flag["update"] is None else f"Update {flag['update']}: "
+
+
+def _computed(gates: Sequence[Json]) -> list[Table]:
+    """Each value that a gate read or computed, and whose word it is."""
+    rows = [
+        (gate["gate"], name, f"{value[:12]}…" if is_sha256(value) else show(value), gate["provenance"].get(name, ""))
+        for gate in gates
+        for name, value in gate["computed"].items()
+    ]
+    return [table(("gate", "value", "is", "from"), rows)] if rows else []
+
+
+def schemas_table(schemas: Mapping[str, str]) -> RenderableType:
+    """The published schemas."""
+    return table(("schema", "describes"), list(schemas.items()))
+
+
+def print_brief(text: str) -> None:
+    """Laid out for a reader in a terminal, and the very text elsewhere."""
+    console = Console(highlight=False)
+    if console.is_terminal:
+        console.print(Markdown(text))
+    else:
+        print(text, end="")

@@ -1,0 +1,119 @@
+"""A run while it goes on."""
+
+from types import TracebackType
+from typing import Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn
+from rich.text import Text
+
+from research_exchange.documents.fields import as_mapping, is_number
+from research_exchange.terminal.words import Json, literal
+
+
+class LiveView(Protocol):
+    """Shows updates as they come."""
+
+    def show(self, update: Json) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+
+def live_view(console: Console) -> LiveView:
+    """A moving bar in a terminal; a plain line per step elsewhere."""
+    return BarView(console) if console.is_terminal else LineView(console)
+
+
+class LineView:
+    """One line per step, for logs and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        return None
+
+    def show(self, update: Json) -> None:
+        for line in _remarks(update):
+            self._print(line)
+        if step := _step(update):
+            self._print(f"step {step['step']}/{step['steps']}  " + "  ".join(_readings(step)))
+
+    def _print(self, line: str) -> None:
+        self._console.print(literal(line), soft_wrap=True)
+
+
+class BarView:
+    """A progress bar with the latest readings under what was said so far."""
+
+    def __init__(self, console: Console) -> None:
+        self._progress = Progress(
+            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            BarColumn(bar_width=24),
+            TextColumn("{task.fields[readings]}"),
+            console=console,
+        )
+        self._bar: TaskID | None = None
+
+    def __enter__(self) -> Self:
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._progress.stop()
+
+    def show(self, update: Json) -> None:
+        for line in _remarks(update):
+            self._progress.console.print(literal(line))
+        if step := _step(update):
+            if self._bar is None:
+                self._bar = self._progress.add_task("", total=step["steps"], readings="")
+            self._progress.update(self._bar, completed=step["step"], readings="  ".join(_readings(step)))
+
+
+def _remarks(update: Json) -> list[str]:
+    """What an update says besides its step: its summary, and the scores of arms that are finished."""
+    remarks = [update["summary"]] if isinstance(update.get("summary"), str) else []
+    for arm, metrics in as_mapping(as_mapping(update.get("metrics")).get("arms")).items():
+        remarks += [f"{arm}: {name} {value:.3f}" for name, value in as_mapping(metrics).items() if is_number(value)]
+    return remarks
+
+
+def _step(update: Json) -> Json | None:
+    """The numbers of a step; what a script posts in the place of a number is not shown."""
+    metrics = {name: value for name, value in as_mapping(update.get("metrics")).items() if is_number(value)}
+    return metrics if {"step", "steps"} <= metrics.keys() else None
+
+
+def _readings(step: Json) -> list[str]:
+    """The readings that a training step usually has, those that it does have."""
+    shown = {
+        "reward": "reward {:.3f}",
+        "loss": "loss {:+.4f}",
+        "tokens_per_second": "{:.0f} tokens/s",
+    }
+    readings = [form.format(step[name]) for name, form in shown.items() if name in step]
+    if "seconds_left" in step:
+        readings.append(f"{clock(step['seconds_left'])} left")
+    return readings
+
+
+def clock(seconds: float) -> str:
+    """minutes:seconds"""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def heading(title: str, run_id: str, page: str) -> Text:
+    """What is about to happen, and where to watch it."""
+    return literal(f"Running {title} as {run_id}\nIts page: {page}")

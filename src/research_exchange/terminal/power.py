@@ -1,0 +1,86 @@
+"""The power card in a terminal: what a decision rule can tell before anything runs."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from research_exchange.terminal.words import Json, literal, problems, section
+
+_CAN = {True: "can come out", False: "cannot come out, whatever the data say", None: "could not be computed"}
+
+
+def power_report(card: Json) -> RenderableType:
+    """For each criterion what it takes, and what a true effect makes likely."""
+    parts: list[RenderableType] = [literal(card["title"], "bold")]
+    if card["method"] is not None:
+        parts += [_rule(card), *(_can(verdict, card[f"can_{verb}"]) for verdict, verb in _VERDICTS)]
+    for criterion in card["criteria"]:
+        parts += ["", *_criterion(criterion, card["assumed_discordance"])]
+    parts += section("What is wrong", *([problems(card["problems"])] if card["problems"] else []))
+    parts += section("To keep in mind", *(literal(f"- {note}") for note in card["notes"]))
+    return Group(*parts)
+
+
+_VERDICTS = (("supported", "support"), ("refuted", "refute"))
+
+
+def _rule(card: Json) -> Text:
+    count = "an unknown number of items" if card["n"] is None else f"n = {card['n']:,}"
+    source = "" if card["n_from"] in (None, "given") else f", from {card['n_from']}"
+    return literal(f"{card['method']} over {card['unit']}, alpha {card['alpha']:g}, {count}{source}")
+
+
+def _can(verdict: str, possible: bool | None) -> Text:
+    return Text.assemble(literal(verdict, "bold"), " ", literal(_CAN[possible], "" if possible else "bold red"))
+
+
+def _criterion(criterion: Json, discordance: float) -> Iterator[RenderableType]:
+    yield Text.assemble(
+        literal(criterion["id"], "bold"), literal(f" ({criterion['metric']}, margin {criterion['margin']:+g})")
+    )
+    facts = Table.grid(padding=(0, 2, 0, 0))
+    facts.add_column(style="dim", no_wrap=True)
+    facts.add_column()
+    for name, value in _facts(criterion):
+        facts.add_row(f"  {name}", literal(value))
+    yield facts
+    if criterion["chances"]:
+        yield literal(f"  chances, where {100 * discordance:g} % of the items are passed by one arm alone", "dim")
+        yield _chances(criterion["chances"])
+
+
+def _facts(criterion: Json) -> Iterator[tuple[str, str]]:
+    if criterion["half_width"] is not None:
+        yield "half-width", f"{criterion['half_width']:.4f}, where the arms are equal"
+    for verdict, verb, direction in (("supported", "support", "or more"), ("refuted", "refute", "or fewer")):
+        wins, effect = criterion[f"net_wins_to_{verb}"], criterion[f"effect_to_{verb}"]
+        if wins is not None:
+            yield f"{verdict} takes", f"{wins:+,} net wins {direction}, an effect of {effect:+.4f}"
+        elif effect is not None:
+            yield f"{verdict} takes", f"an effect of {effect:+.4f} {direction.replace('fewer', 'less')}"
+        elif criterion[f"can_{verb}"] is False:
+            yield f"{verdict} takes", "more than any data can show"
+    if criterion["n_for_margin"] is not None:
+        yield "a tie is told from the margin", f"from {criterion['n_for_margin']:,} items on"
+    if criterion["can_tie"] is False:
+        yield "tie band", "narrower than any interval: a tie cannot come out"
+
+
+def _chances(chances: Sequence[Json]) -> Table:
+    drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    drawn.add_column("    true effect", style="dim", no_wrap=True)
+    for chance in chances:
+        drawn.add_column(f"{chance['effect']:+g}", justify="right")
+    for verdict in ("supported", "refuted"):
+        drawn.add_row(f"    {verdict}", *(_percent(chance[verdict]) for chance in chances))
+    return drawn
+
+
+def _percent(chance: float | None) -> str:
+    if chance is None:
+        return "?"
+    if 0 < chance < 0.0005:
+        return "<0.1 %"
+    return f"{100 * chance:.1f} %"

@@ -1,0 +1,128 @@
+"""What is on record of a run: its verdict, what stands against it, its gates, arms and files."""
+
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from research_exchange.terminal.words import (
+    VERDICT_STYLES,
+    Json,
+    commands,
+    literal,
+    problems,
+    section,
+    status,
+    table,
+)
+
+
+def verdict_panel(record: Json, *, page: str, rx: str = "rx", log: str | None = None) -> Panel:
+    """The outcome on record of a run that has ended, and what to do with it.
+
+    Args:
+        record: the run as the API answers it.
+        page: the address of its page.
+        rx: the words that start this command from where the reader stands.
+        log: where to look when the script did not end well.
+    """
+    judgment = record["recorded"]
+    run_id = record["id"]
+    lines: list[RenderableType] = [judgment_report(judgment), ""]
+    if log is not None:
+        lines.append(literal(f"The script's own words: {log}"))
+    lines += [
+        literal(f"{len(record['evidence'])} files of evidence and every number: {page}"),
+        "",
+        literal("What to try next", "bold"),
+        commands(
+            (f"{rx} show {run_id}", "the run with its arms, gates and files"),
+            (f"{rx} judge {run_id}", "recompute the verdict from the evidence as it is now"),
+            (f"{rx} run SPEC", "your own: copy the folder of this spec, change what you want to know"),
+        ),
+    ]
+    return Panel(Group(*lines), title=_verdict(judgment), border_style=_verdict_style(judgment), padding=(1, 2))
+
+
+def judgment_report(judgment: Json) -> RenderableType:
+    """Verdict, effect, gates and whatever stands against it."""
+    parts: list[RenderableType] = [
+        Text.assemble("Recorded: ", _verdict(judgment), literal(f" ({judgment['label']}). {judgment['explanation']}")),
+        literal(f"Reported by the script: {judgment['reported_verdict'] or 'no verdict'}."),
+        "",
+        *_criteria(judgment["decision"] or {}),
+        gates_table(judgment["gates"]),
+    ]
+    objections = [literal(f"- {objection['text']}") for objection in judgment["withheld_because"]]
+    return Group(*parts, *section("Withheld because", *objections), *what_is_wrong(judgment))
+
+
+def what_is_wrong(judgment: Json) -> list[RenderableType]:
+    """The problems of the gates that stand in the way; nothing where none does."""
+    withholding = [gate for gate in judgment["gates"] if gate["gate"] in judgment["withholding_gates"]]
+    entries = [problem for gate in withholding for problem in gate["problems"]]
+    return section("What is wrong", *([problems(entries)] if entries else []))
+
+
+def run_report(record: Json) -> RenderableType:
+    """A run: its state, its arms, its judgment on record and its files."""
+    state, recorded = record["state"], record["recorded"]
+    parts: list[RenderableType] = [
+        literal(record["title"], "bold"),
+        literal(f"{record['id']} of {record['spec_id']}: {state['status']}"),
+    ]
+    if state["summary"]:
+        parts.append(literal(state["summary"]))
+    parts += ["", _arms(state["arms"])] if state["arms"] else []
+    parts += ["", judgment_report(recorded) if recorded else literal("Nothing is recorded yet: the run has not ended.")]
+    parts += ["", _files(record["evidence"])]
+    return Group(*parts)
+
+
+def runs_table(runs: Sequence[Json]) -> RenderableType:
+    return table(("run", "started", "title"), [(run["id"], run["created_at"], run["title"]) for run in runs])
+
+
+def _criteria(decision: Json) -> list[RenderableType]:
+    lines: list[RenderableType] = []
+    for criterion in decision.get("criteria", ()):
+        confidence = f"{100 * (1 - decision['alpha']):g} %"
+        lines.append(
+            literal(
+                f"{criterion['id']}: effect {criterion['effect']:+.3f}, {confidence} interval "
+                f"[{criterion['lower']:+.3f}, {criterion['upper']:+.3f}], margin {criterion['margin']:+g} "
+                f"-> {criterion['state']} (n = {criterion['n']})"
+            )
+        )
+        lines.append(literal("  " + ", ".join(f"{arm} {mean:.3f}" for arm, mean in criterion["means"].items())))
+    return [*lines, ""] if lines else []
+
+
+def gates_table(gates: Sequence[Json]) -> Table:
+    """Every gate with its state and one sentence on why; those that do not apply stand back."""
+    rows = []
+    for gate in gates:
+        style = "dim" if gate["status"] == "not_applicable" else ""
+        rows.append((literal(gate["gate"], style), status(gate["status"]), literal(gate["reason"], style)))
+    return table(("gate", "state", "why"), rows)
+
+
+def _arms(arms: Mapping[str, Json]) -> Table:
+    rows = [(arm, name, f"{history['value']:g}") for arm, metrics in arms.items() for name, history in metrics.items()]
+    return table(("arm", "metric", "value"), rows, right=("value",))
+
+
+def _files(files: Sequence[Json]) -> Table:
+    rows = [(file["name"], file["kind"], str(file["size"]), file["sha256"][:12]) for file in files]
+    return table(("evidence", "kind", "bytes", "sha256"), rows, right=("bytes",))
+
+
+def _verdict(judgment: Json) -> Text:
+    verdict = judgment["recorded_verdict"] or "open"
+    return literal(f"{verdict}, withheld" if judgment["withheld"] else verdict, _verdict_style(judgment))
+
+
+def _verdict_style(judgment: Json) -> str:
+    return VERDICT_STYLES.get(judgment["recorded_verdict"], "dim")

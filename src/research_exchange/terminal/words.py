@@ -1,0 +1,77 @@
+"""The pieces that everything in a terminal is made of. What a spec or a script says is never markup."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+Json = Mapping[str, Any]
+
+VERDICT_STYLES = {"supported": "bold green", "refuted": "bold red", "inconclusive": "bold yellow"}
+STATUS_STYLES = {"passed": "green", "failed": "red", "unverified": "yellow", "unknown": "yellow"}
+
+
+def literal(line: str, style: str = "") -> Text:
+    """Text as it stands: neither markup nor a control sequence."""
+    return Text("".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in line), style=style)
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
+    """A table without lines; the columns named in `right` hold numbers."""
+    drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for column in columns:
+        drawn.add_column(column, overflow="fold", justify="right" if column in right else "left")
+    for row in rows:
+        drawn.add_row(*(cell if isinstance(cell, Text) else literal(cell) for cell in row))
+    return drawn
+
+
+def status(word: str) -> Text:
+    """The state of a gate, in its colour."""
+    return literal(word.replace("_", " "), STATUS_STYLES.get(word, "dim"))
+
+
+def section(title: str, *content: RenderableType) -> list[RenderableType]:
+    """An empty line, a title and what belongs to it; nothing where there is nothing."""
+    return ["", literal(title, "bold yellow"), *content] if content else []
+
+
+def problems(entries: Sequence[Json]) -> Table:
+    """Each problem with its rule, its place, and what was expected and found there."""
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column()
+    for entry in entries:
+        parts = Table.grid(padding=(0, 2, 0, 0))
+        parts.add_column(style="dim", no_wrap=True)
+        parts.add_column(overflow="fold")
+        for name, value in (("expected", entry["expected"]), ("found", entry["found"]), ("do", entry["action"])):
+            parts.add_row(name, literal(value))
+        drawn.add_row(literal(f"  {entry['rule']}", "yellow"), Group(literal(entry["path"], "bold"), parts))
+    return drawn
+
+
+def remarks(entries: Iterable[tuple[str, str, str]]) -> Table:
+    """Each remark with its rule and, where it has one, its place; what is said of several places is said once."""
+    places: dict[tuple[str, str], list[str]] = {}
+    for rule, place, text in entries:
+        places.setdefault((rule, text), []).append(place)
+    drawn = Table.grid(padding=(0, 2, 0, 0))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column(overflow="fold")
+    for (rule, text), where in places.items():
+        lines = [literal(place, "bold") for place in where if place] + [literal(text)]
+        drawn.add_row(literal(f"  {rule}", "yellow"), Group(*lines))
+    return drawn
+
+
+def commands(*entries: tuple[str, str]) -> Table:
+    """What can be typed, and what it does."""
+    drawn = Table.grid(padding=(0, 3))
+    drawn.add_column(no_wrap=True)
+    drawn.add_column()
+    for command, meaning in entries:
+        drawn.add_row(literal(f"  {command}", "cyan"), meaning)
+    return drawn

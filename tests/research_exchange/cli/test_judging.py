@@ -1,0 +1,215 @@
+"""`rx check` and `rx judge` on runs in files."""
+
+import json
+from base64 import b64encode
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from research_exchange.documents.run_document import RunDocument
+from research_exchange.judgment import judge
+from tests.research_exchange.cli.commands import Rx
+from tests.research_exchange.rules.support import patched, vectors
+
+BASE: dict[str, Any] = vectors("runs")["base"]
+Written = Callable[[Any], Path]
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Written:
+    def _written(document: Any) -> Path:
+        path = tmp_path / "run.json"
+        path.write_text(document if isinstance(document, str) else json.dumps(document))
+        return path
+
+    return _written
+
+
+def lay_out(folder: Path, document: dict[str, Any]) -> Path:
+    """The same run as a folder."""
+    (folder / "updates").mkdir(parents=True)
+    (folder / "evidence").mkdir()
+    (folder / "spec.json").write_text(json.dumps(document["spec"], ensure_ascii=False))
+    for number, update in enumerate(document["updates"], start=1):
+        (folder / "updates" / f"{number:03}.json").write_text(json.dumps(update, ensure_ascii=False))
+    records = []
+    for file in document["evidence"]:
+        (folder / "evidence" / file["name"]).write_text(file["content"])
+        records.append({key: value for key, value in file.items() if key != "content"})
+    (folder / "evidence.json").write_text(json.dumps(records))
+    return folder
+
+
+def test_a_sound_run_is_judged(rx: Rx, written: Written) -> None:
+    answer = rx("judge", written(BASE))
+    assert (answer.code, answer.err) == (0, "")
+    assert "Recorded: supported (recomputed)." in answer.out
+    assert "activation_gate" in answer.out
+    assert "declared" in answer.out
+
+
+def test_a_document_and_a_folder_give_the_same_judgment_as_the_library(
+    rx: Rx, written: Written, tmp_path: Path
+) -> None:
+    document = RunDocument.parse(json.dumps(BASE).encode())
+    expected = judge(document.spec, document.updates, document.evidence).to_json()
+    for path in (written(BASE), lay_out(tmp_path / "folder", BASE)):
+        answer = rx("judge", path, "--json")
+        assert (answer.code, answer.err) == (0, "")
+        assert json.loads(answer.out) == json.loads(json.dumps(expected))
+
+
+def test_a_changed_byte_in_a_folder_is_lost_evidence(rx: Rx, tmp_path: Path) -> None:
+    """R-16C"""
+    document = RunDocument.parse(json.dumps(BASE).encode())
+    folder = lay_out(tmp_path / "folder", BASE)
+    records = json.loads((folder / "evidence.json").read_text())
+    for record, file in zip(records, document.evidence, strict=True):
+        record["sha256"] = file.sha256
+    (folder / "evidence.json").write_text(json.dumps(records))
+    assert rx("judge", folder).code == 0
+    stored = folder / "evidence" / "predictions.jsonl"
+    stored.write_text(stored.read_text().replace("q0", "q9", 1))
+    answer = rx("judge", folder)
+    assert answer.code == 1
+    assert "without the hash they were accepted with" in " ".join(answer.out.split())
+    stored.unlink()
+    assert rx("judge", folder).code == 1
+
+
+def test_a_run_that_passes_every_gate_is_checked_well(rx: Rx, written: Written) -> None:
+    answer = rx("check", written(BASE))
+    assert (answer.code, answer.err) == (0, "")
+    assert "succeeded: passed." in answer.out
+
+
+def test_what_is_wrong_stands_with_its_rule_and_what_to_do(rx: Rx, written: Written) -> None:
+    broken = [{"op": "replace", "path": "/updates/0/activation_calibration/values/group_size", "value": 2}]
+    answer = rx("check", written(patched(BASE, broken)))
+    assert answer.code == 1
+    lines = [line.split() for line in answer.out.splitlines()]
+    assert ["R-123", "activation_calibration.values.group_size"] in lines
+    assert ["expected", "a", "finite", "number,", "at", "least", "1", "and", "at", "most", "1"] in lines
+    assert ["found", "2"] in lines
+    assert json.loads(rx("check", written(patched(BASE, broken)), "--json").out)["status"] == "failed"
+
+
+def test_what_is_missing_while_a_run_goes_on_could_not_be_checked(rx: Rx, written: Written) -> None:
+    answer = rx("check", written({**BASE, "updates": BASE["updates"][:1]}))
+    assert answer.code == 3
+    assert "running: unverified." in answer.out
+
+
+def test_a_file_that_would_be_refused_is_left_out_and_said(rx: Rx, written: Written) -> None:
+    secret = {"name": "run.sh", "kind": "script", "content": "export TINKER_API_KEY=tml-a1B2c3D4e5F6g7H8i9J0k1L2\n"}
+    path = written({**BASE, "evidence": [*BASE["evidence"], secret]})
+    answer = rx("check", path)
+    assert answer.code == 1
+    assert "R-169" in answer.out
+    assert "a1B2" not in answer.out
+    judged = rx("judge", path, "--json")
+    assert (judged.code, "run.sh is left out: R-169" in judged.err) == (0, True)
+
+
+def test_a_file_inside_an_update_counts(rx: Rx, written: Written) -> None:
+    (file,) = (file for file in BASE["evidence"] if file["name"] == "predictions.jsonl")
+    inline = {key: file[key] for key in ("name", "kind", "content")}
+    document = {**BASE, "evidence": [other for other in BASE["evidence"] if other is not file]}
+    assert rx("judge", written(document)).code == 1
+    within = [{"op": "add", "path": "/updates/2/evidence", "value": {"version": 1, "files": [inline]}}]
+    assert rx("judge", written(patched(document, within))).code == 0
+
+
+def test_bytes_and_strings_stand_for_themselves(rx: Rx, written: Written) -> None:
+    encoded = [
+        {key: value for key, value in file.items() if key != "content"}
+        | {"content_base64": b64encode(file["content"].encode()).decode()}
+        for file in BASE["evidence"]
+    ]
+    document = {
+        "spec": json.dumps(BASE["spec"]),
+        "updates": ["not JSON", *(json.dumps(update) for update in BASE["updates"])],
+        "evidence": [file | ({"update": file["update"] + 1} if "update" in file else {}) for file in encoded],
+    }
+    answer = rx("judge", written(document))
+    assert answer.code == 0
+    assert "R-06A" in answer.out
+    assert rx("check", written(document)).code == 1
+
+
+@pytest.mark.parametrize(
+    ("document", "sentence"),
+    [
+        ("[]", "A run document is a JSON object; this is an empty list."),
+        ("{", "is not a run document: Not JSON at line 1, column 2"),
+        ({}, "A run document has a spec; there is none."),
+        ({"spec": {}}, "A spec has a title"),
+        ({"spec": {"title": "x"}, "update": []}, 'and no "update".'),
+        ({"spec": {"title": "x"}, "updates": {}}, "updates is a list; found an empty object."),
+        ({"spec": {"title": "x"}, "evidence": 1}, "evidence is a list; found 1."),
+        ({"spec": {"title": "x"}, "evidence": [1]}, "evidence[0] is an object; found 1."),
+        ({"spec": {"title": "x"}, "evidence": [{"content": ""}]}, "evidence[0] needs a name and a kind"),
+        ({"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log"}]}, "exactly one of content and"),
+        (
+            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content_base64": "?"}]},
+            "evidence[0].content_base64 is not base64.",
+        ),
+        (
+            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content": "", "update": 0}]},
+            "evidence[0].update is the number of an update, from 1; found 0.",
+        ),
+        (
+            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content": "", "after": -1}]},
+            "evidence[0].after is the number of an update, or 0; found -1.",
+        ),
+        (
+            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content": ""}] * 2},
+            'evidence holds "a" twice',
+        ),
+        ({"spec": {"title": "x"}, "ended": True}, "ended says in words why the run ended; found true."),
+    ],
+)
+def test_what_is_no_run_document_is_one_sentence(rx: Rx, written: Written, document: Any, sentence: str) -> None:
+    for command in ("check", "judge"):
+        answer = rx(command, written(document))
+        assert (answer.code, answer.out) == (2, "")
+        assert sentence in answer.err
+        assert answer.err.count("\n") == 1
+
+
+def test_a_folder_that_is_incomplete_is_one_sentence(rx: Rx, tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "folder", BASE)
+    mistakes = [
+        ("evidence/extra.txt", "x", 'does not list "extra.txt"'),
+        ("evidence.json", "{}", "is a list of records; found an empty object."),
+        ("evidence.json", "nonsense", "cannot be used: Not JSON"),
+        ("evidence.json", "[1]", "[0] is an object; found 1."),
+        ("evidence.json", '[{"name": "../spec.json", "kind": "log"}]', "name is a plain file name"),
+        ("evidence.json", '[{"name": "a"}]', "needs a name and a kind"),
+        ("spec.json", "{}", "is not a spec: A spec has a title"),
+    ]
+    for name, text, sentence in mistakes:
+        (folder / name).write_text(text)
+        answer = rx("judge", folder)
+        assert answer.code == 2
+        assert sentence in answer.err
+        assert answer.err.count("\n") == 1
+
+
+def test_a_run_that_ended_early_says_why(rx: Rx, tmp_path: Path) -> None:
+    """R-067"""
+    folder = lay_out(tmp_path / "folder", {**BASE, "updates": BASE["updates"][:2]})
+    assert "The run has not ended." in rx("judge", folder).out
+    (folder / "ended.txt").write_text("The machine went away.\n")
+    answer = rx("judge", folder)
+    assert answer.code == 1
+    assert "The machine went away." in answer.out
+
+
+def test_what_is_neither_a_run_nor_a_file(rx: Rx) -> None:
+    answer = rx("judge", "nowhere.json")
+    assert (answer.code, answer.out) == (2, "")
+    assert "nowhere.json is neither a run's id" in answer.err
+    assert "nowhere.json cannot be read: No such file or directory." in rx("check", "nowhere.json").err

@@ -1,0 +1,39 @@
+"""The page about `rx` names every command and every option, and none that is not there."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from research_exchange.cli.app import app
+
+PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "rx-cli.md").read_text(encoding="utf-8")
+GROUP: Any = typer.main.get_command(app)
+COMMANDS: dict[str, Any] = GROUP.commands
+SECTIONS = dict(re.findall(r"^## `rx (\w+)`\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL))
+
+
+def test_every_command_has_a_section() -> None:
+    assert list(SECTIONS) == list(COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_section_names_the_options_of_its_command(name: str) -> None:
+    options = {option for parameter in COMMANDS[name].params for option in parameter.opts if option.startswith("--")}
+    listed = set(re.findall(r"^\| `(--[\w-]+)", SECTIONS[name], re.MULTILINE))
+    assert listed == options - {"--help"}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_says_what_a_command_and_each_option_is_for(name: str) -> None:
+    command = COMMANDS[name]
+    assert command.help
+    assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
+
+
+def test_exit_codes_are_those_of_the_help() -> None:
+    assert GROUP.help is not None
+    said = re.findall(r"(\d) ", GROUP.help.partition("Exit codes:")[2])
+    assert re.findall(r"^\| (\d) \|", PAGE, re.MULTILINE) == said
