@@ -4,37 +4,25 @@ Nothing is inferred, clipped or dropped: either the rows are exactly the grid th
 decided. An interval or a verdict that the runner states is not looked at.
 """
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 
 from research_exchange.decision_grid import Findings, Grid, check_grid
-from research_exchange.documents.decision_rule import Band, Criterion, DecisionRule, parse_decision_rule
+from research_exchange.decision_plan import rule_problems
+from research_exchange.decision_sample import take_sample
+from research_exchange.decision_verdict import CriterionState, Reached, intervals_of, outcome_of
+from research_exchange.documents.decision_rule import Band, Criterion, DecisionRule, Multiplicity, parse_decision_rule
 from research_exchange.documents.evaluation import Evaluation, parse_evaluation
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, is_sha256, is_text, is_whole, show, show_names
 from research_exchange.documents.gates import GateStatus, Problem, Provenance
 from research_exchange.documents.json import JsonValue
-from research_exchange.documents.observations import MAX_ROWS, Observation, Observations, read_file, read_rows
+from research_exchange.documents.observations import Observation, Observations, read_file, read_rows
 from research_exchange.documents.run_state import OutcomeReason, RunState, Verdict
 from research_exchange.documents.spec import Spec
-from research_exchange.statistics import METHODS, contrast, contrast_range
+from research_exchange.statistics import METHODS, Guarantee, Sample, seed_contrasts
 
-__all__ = ["CriterionResult", "CriterionState", "Decision", "Outcome", "decide", "decide_run", "outcome_of", "state_of"]
-
-
-class CriterionState(StrEnum):
-    """Where an interval lies against its margin; every comparison is strict."""
-
-    PASS = "pass"
-    """Its lower end is above the margin."""
-    FAIL = "fail"
-    """Its upper end is below the margin."""
-    TIE = "tie"
-    """It lies inside the spec's tie band."""
-    UNSETTLED = "unsettled"
-    """It reaches over the margin."""
+__all__ = ["CriterionResult", "CriterionState", "Decision", "decide", "decide_run", "rule_problems"]
 
 
 @dataclass(frozen=True)
@@ -49,8 +37,16 @@ class CriterionResult:
     evaluator: str
     means: Mapping[str, float]
     """Arm to its mean over items and seeds."""
+    per_seed: Mapping[str, float]
+    """Scheduled seed to its effect over all items: what the seeds say one by one."""
     n: int
-    """Items."""
+    """Items, or training seeds where they are the unit."""
+    clusters: int | None
+    """Groups of items that may depend on each other; None where items are independent."""
+    population: int | None
+    """Items in the list that these are a random subset of; None where they stand for others like them."""
+    alpha: float
+    """Of this interval; below the rule's where its multiplicity asks for it."""
     effect: float
     half_width: float
     lower: float
@@ -72,6 +68,11 @@ class Decision:
     method: str | None = None
     unit: str | None = None
     alpha: float | None = None
+    multiplicity: Multiplicity | None = None
+    guarantee: Guarantee | None = None
+    """How far the method's error probability can be relied on."""
+    condition: str | None = None
+    """What a definitive verdict is conditional on; None where it is not."""
     seeds: tuple[int, ...] = ()
     rows: int = 0
     file: str | None = None
@@ -79,6 +80,8 @@ class Decision:
     file_sha256: str | None = None
     provenance: Provenance = Provenance.RECOMPUTED
     """Of every number here."""
+    grids: Mapping[str, Grid] = field(default_factory=dict, repr=False, compare=False, metadata={"json": False})
+    """Metric to the values that were decided on; empty unless the status is `passed`."""
 
 
 @dataclass(frozen=True)
@@ -114,34 +117,27 @@ def decide_run(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Decision:
     return _decide(spec, _find_rows(posted.value, shelf), None if evaluation is None else evaluation.value)
 
 
-def state_of(lower: float, upper: float, margin: float, tie_band: Band | None) -> CriterionState:
-    """Where an interval lies: strict comparisons, no rounding; passing goes before tying."""
-    if lower > margin:
-        return CriterionState.PASS
-    if upper < margin:
-        return CriterionState.FAIL
-    if tie_band is not None and tie_band.low <= lower and upper <= tie_band.high:
-        return CriterionState.TIE
-    return CriterionState.UNSETTLED
-
-
 def _decide(spec: Spec, source: _Source, reported_evaluation: JsonValue) -> Decision:
     parsed = parse_decision_rule(spec)
     if parsed.rule is None:
         return Decision(GateStatus.UNVERIFIED, problems=parsed.problems)
     rule = parsed.rule
-    problems = _method_problems(rule) or source.observations.problems
+    problems = rule_problems(rule) or source.observations.problems
     if problems:
         return _result(rule, source, GateStatus.UNVERIFIED, problems=problems)
     findings = Findings()
     grids = _grids(rule, source, parse_evaluation(reported_evaluation), findings)
+    samples = _samples(rule, grids, findings)
     if findings.problems:
         status = GateStatus.FAILED if findings.contradicted else GateStatus.UNVERIFIED
         reason = OutcomeReason.INCOMPLETE_EXECUTION if findings.incomplete else OutcomeReason.INSUFFICIENT_EVIDENCE
         return _result(rule, source, status, outcome_reason=reason, problems=tuple(findings.problems))
-    criteria = tuple(_criterion(rule, criterion, grids[criterion.metric]) for criterion in rule.criteria)
+    criteria = tuple(
+        _criterion(rule, criterion, grids[criterion.metric], sample, reached)
+        for criterion, sample, reached in zip(rule.criteria, samples, intervals_of(rule, samples), strict=True)
+    )
     outcome = outcome_of([criterion.state for criterion in criteria])
-    return _result(rule, source, GateStatus.PASSED, outcome.verdict, outcome.reason, criteria=criteria)
+    return _result(rule, source, GateStatus.PASSED, outcome.verdict, outcome.reason, criteria=criteria, grids=grids)
 
 
 def _result(
@@ -152,8 +148,10 @@ def _result(
     outcome_reason: OutcomeReason = OutcomeReason.INSUFFICIENT_EVIDENCE,
     *,
     criteria: tuple[CriterionResult, ...] = (),
+    grids: Mapping[str, Grid] | None = None,
     problems: tuple[Problem, ...] = (),
 ) -> Decision:
+    method = METHODS.get(rule.method)
     return Decision(
         status=status,
         verdict=verdict,
@@ -163,10 +161,14 @@ def _result(
         method=rule.method,
         unit=rule.unit,
         alpha=rule.alpha,
+        multiplicity=rule.multiplicity,
+        guarantee=None if method is None else method.guarantee,
+        condition=None if method is None else method.condition,
         seeds=rule.seeds,
         rows=len(source.observations.rows),
         file=source.file,
         file_sha256=source.file_sha256,
+        grids=grids or {},
     )
 
 
@@ -207,32 +209,6 @@ def _no_rows(problem: Problem) -> _Source:
     return _Source(Observations((), (problem,)), problem.path)
 
 
-def _method_problems(rule: DecisionRule) -> tuple[Problem, ...]:
-    """What keeps the rule from being computed, however good the rows are."""
-    method = METHODS.get(rule.method)
-    action = "Save a corrected version of the spec."
-    if method is None:
-        expected = f"a method of this Exchange ({', '.join(METHODS)})"
-        return (Problem("R-140", "decision_rule.method", expected, show(rule.method), action),)
-    if rule.unit not in method.units:
-        expected = f"a unit that {rule.method} is valid for ({', '.join(method.units)})"
-        return (Problem("R-140", "decision_rule.unit", expected, show(rule.unit), action),)
-    return tuple(problem for criterion in rule.criteria for problem in _range_problems(criterion, action))
-
-
-def _range_problems(criterion: Criterion, action: str) -> tuple[Problem, ...]:
-    path = f"decision_rule.criteria[{show(criterion.id)}]"
-    bounds, weights = criterion.bounds, criterion.weights.values()
-    largest = max(abs(float(bounds.low)), abs(float(bounds.high))) * max(1.0, sum(abs(float(w)) for w in weights))
-    if not math.isfinite(largest * MAX_ROWS * 2):
-        return (Problem("R-140", path, "weights and bounds whose sums are finite", "larger ones", action),)
-    reach = contrast_range(criterion.weights, bounds.low, bounds.high)
-    if not reach.low <= criterion.margin <= reach.high:
-        expected = f"a margin that the contrast can reach, in [{reach.low}, {reach.high}]"
-        return (Problem("R-140", f"{path}.margin", expected, show(criterion.margin), action),)
-    return ()
-
-
 def _grids(rule: DecisionRule, source: _Source, evaluation: Evaluation, findings: Findings) -> dict[str, Grid]:
     by_metric: dict[str, list[Observation]] = {metric: [] for metric in rule.metrics}
     for row in source.observations.rows:
@@ -247,10 +223,21 @@ def _grids(rule: DecisionRule, source: _Source, evaluation: Evaluation, findings
     return {metric: grid for metric, grid in grids.items() if grid is not None}
 
 
-def _criterion(rule: DecisionRule, criterion: Criterion, grid: Grid) -> CriterionResult:
-    contrasts = [contrast(criterion.weights, grid.of_item(item)) for item in grid.items]
-    reach = contrast_range(criterion.weights, criterion.bounds.low, criterion.bounds.high)
-    interval = METHODS[rule.method].interval(contrasts, reach, rule.alpha)
+def _samples(rule: DecisionRule, grids: Mapping[str, Grid], findings: Findings) -> list[Sample]:
+    """One per criterion; fewer where something is wrong with its rows."""
+    samples = [
+        take_sample(rule, criterion, grids[criterion.metric], findings)
+        for criterion in rule.criteria
+        if criterion.metric in grids
+    ]
+    return [sample for sample in samples if sample is not None]
+
+
+def _criterion(
+    rule: DecisionRule, criterion: Criterion, grid: Grid, sample: Sample, reached: Reached
+) -> CriterionResult:
+    interval = reached.interval
+    columns = {arm: [grid.column(arm, seed) for seed in rule.seeds] for arm in criterion.weights}
     return CriterionResult(
         id=criterion.id,
         metric=criterion.metric,
@@ -259,36 +246,15 @@ def _criterion(rule: DecisionRule, criterion: Criterion, grid: Grid) -> Criterio
         tie_band=criterion.tie_band,
         evaluator=grid.evaluator,
         means={arm: grid.mean_of(arm) for arm in criterion.weights},
+        per_seed=dict(zip(map(str, rule.seeds), seed_contrasts(criterion.weights, columns), strict=True)),
         n=interval.n,
+        clusters=len(sample.clusters) or None,
+        population=sample.population,
+        alpha=reached.alpha,
         effect=interval.effect,
         half_width=interval.half_width,
         lower=interval.lower,
         upper=interval.upper,
         margin=criterion.margin,
-        state=state_of(interval.lower, interval.upper, criterion.margin, criterion.tie_band),
+        state=reached.state,
     )
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What the criteria say together."""
-
-    verdict: Verdict
-    reason: OutcomeReason
-
-
-def outcome_of(states: Sequence[CriterionState]) -> Outcome:
-    """The run-level table of decision-statistics.md §4; the first criterion is the primary one.
-
-    Every claim needs all criteria to agree, so no correction for their number is needed (Berger 1982).
-    """
-    seen = set(states)
-    if seen == {CriterionState.PASS}:
-        return Outcome(Verdict.SUPPORTED, OutcomeReason.SUPPORTED)
-    if seen == {CriterionState.FAIL}:
-        return Outcome(Verdict.REFUTED, OutcomeReason.REFUTED)
-    if CriterionState.UNSETTLED in seen:
-        return Outcome(Verdict.INCONCLUSIVE, OutcomeReason.INSUFFICIENT_EVIDENCE)
-    if states[0] is CriterionState.TIE:
-        return Outcome(Verdict.INCONCLUSIVE, OutcomeReason.TIE)
-    return Outcome(Verdict.INCONCLUSIVE, OutcomeReason.MIXED_CRITERIA)

@@ -25,9 +25,10 @@ class Grid:
     values: Mapping[str, Mapping[int, Mapping[str, int | float]]]
     """Arm, seed, item."""
 
-    def of_item(self, item: str) -> dict[str, list[int | float]]:
-        """Arm to the item's values, one per seed in ascending order."""
-        return {arm: [by_seed[seed][item] for seed in self.seeds] for arm, by_seed in self.values.items()}
+    def column(self, arm: str, seed: int) -> list[int | float]:
+        """One value per item, in the order of `items`."""
+        cell = self.values[arm][seed]
+        return [cell[item] for item in self.items]
 
     def mean_of(self, arm: str, seed: int | None = None) -> float:
         """Over all items, of one seed or of all."""

@@ -3,20 +3,32 @@
 Pure functions of numbers, standard library only. What a margin makes of an interval is decided elsewhere.
 """
 
-from research_exchange.statistics.contrasts import Range, contrast, contrast_range, mean
-from research_exchange.statistics.hoeffding import half_width, paired_hoeffding
+from research_exchange.statistics.contrasts import Range, contrast_range, contrasts, mean, seed_contrasts
+from research_exchange.statistics.hoeffding import half_width, paired_hoeffding, sample_size
 from research_exchange.statistics.intervals import Interval
-from research_exchange.statistics.methods import METHODS, UNITS, Method
+from research_exchange.statistics.methods import ITEMS, METHODS, SEEDS, UNITS, Guarantee, Method, Shape
+from research_exchange.statistics.sample import PairTable, Sample, pair_table
+from research_exchange.statistics.sampling import select_ids
 
 __all__ = [
+    "ITEMS",
     "METHODS",
+    "SEEDS",
     "UNITS",
+    "Guarantee",
     "Interval",
     "Method",
+    "PairTable",
     "Range",
-    "contrast",
+    "Sample",
+    "Shape",
     "contrast_range",
+    "contrasts",
     "half_width",
     "mean",
+    "pair_table",
     "paired_hoeffding",
+    "sample_size",
+    "seed_contrasts",
+    "select_ids",
 ]

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Range", "contrast", "contrast_range", "mean"]
+__all__ = ["Range", "contrast_range", "contrasts", "mean", "seed_contrasts"]
 
 
 @dataclass(frozen=True)
@@ -34,16 +34,31 @@ def contrast_range(weights: Mapping[str, float], low: float, high: float) -> Ran
     )
 
 
-def contrast(weights: Mapping[str, float], values: Mapping[str, Sequence[float]]) -> float:
+def contrasts(weights: Mapping[str, float], columns: Mapping[str, Sequence[Sequence[float]]]) -> list[float]:
     """D_i = Σ_a w_a · mean over seeds of x_{a,i,s}: seeds are averaged inside an item before anything else.
 
     Args:
         weights: Arm to weight.
-        values: Arm to this item's values, one per scheduled seed.
+        columns: Arm to one column of values per scheduled seed, all in the same order of items.
     """
-    return math.fsum(weight * mean(values[arm]) for arm, weight in weights.items())
+    weighted = [[weight * value for value in _over_seeds(columns[arm])] for arm, weight in weights.items()]
+    return [math.fsum(terms) for terms in zip(*weighted, strict=True)]
+
+
+def seed_contrasts(weights: Mapping[str, float], columns: Mapping[str, Sequence[Sequence[float]]]) -> list[float]:
+    """D_s = Σ_a w_a · mean over items of x_{a,i,s}, one per seed: what another training run would change.
+
+    Args:
+        weights: Arm to weight.
+        columns: Arm to one column of values per scheduled seed, the seeds in the same order.
+    """
+    return contrasts(weights, {arm: [[mean(column) for column in columns[arm]]] for arm in weights})
 
 
 def mean(values: Sequence[float]) -> float:
     """The mean, from an exactly rounded sum: the order of the values does not matter."""
     return math.fsum(values) / len(values)
+
+
+def _over_seeds(columns: Sequence[Sequence[float]]) -> Sequence[float]:
+    return columns[0] if len(columns) == 1 else [mean(values) for values in zip(*columns, strict=True)]

@@ -1,12 +1,11 @@
-"""The two-sided paired Hoeffding interval (Hoeffding 1963, Theorem 2)."""
+"""The two-sided paired Hoeffding interval (Hoeffding 1963, Theorem 2), for clusters and finite populations too."""
 
 import math
-from collections.abc import Sequence
 
-from research_exchange.statistics.contrasts import Range, mean
-from research_exchange.statistics.intervals import Interval
+from research_exchange.statistics.intervals import Interval, around
+from research_exchange.statistics.sample import Sample
 
-__all__ = ["half_width", "paired_hoeffding"]
+__all__ = ["half_width", "paired_hoeffding", "sample_size"]
 
 
 def half_width(n: float, width: float, alpha: float) -> float:
@@ -20,8 +19,26 @@ def half_width(n: float, width: float, alpha: float) -> float:
     return width * math.sqrt(math.log(2 / alpha) / (2 * n))
 
 
-def paired_hoeffding(contrasts: Sequence[float], contrast_range: Range, alpha: float) -> Interval:
+def sample_size(half_width: float, width: float, alpha: float) -> int:
+    """The fewest independent contrasts whose half-width is not above the one given: R² ln(2/α) / (2h²), rounded up."""
+    return math.ceil(width**2 * math.log(2 / alpha) / (2 * half_width**2))
+
+
+def paired_hoeffding(sample: Sample, alpha: float) -> Interval:
     """The interval for the mean of independent contrasts; it may reach beyond the range and is not clipped."""
-    effect = mean(contrasts)
-    h = half_width(len(contrasts), contrast_range.width, alpha)
-    return Interval(n=len(contrasts), effect=effect, half_width=h, lower=effect - h, upper=effect + h)
+    return around(sample, half_width(_effective_number(sample), sample.reach.width, alpha) * _drawn(sample))
+
+
+def _effective_number(sample: Sample) -> float:
+    """Dependence inside a cluster may be complete, so a cluster counts by its share: (Σ m_c)² / Σ m_c²."""
+    if not sample.clusters:
+        return sample.n
+    return sample.n**2 / sum(size**2 for size in sample.clusters)
+
+
+def _drawn(sample: Sample) -> float:
+    """√ρ of sampling without replacement (Serfling 1974; Bardenet & Maillard 2015): 0 for the whole population."""
+    if sample.population is None:
+        return 1.0
+    n, whole = sample.n, sample.population
+    return math.sqrt(min(1 - (n - 1) / whole, (1 - n / whole) * (1 + 1 / n)))

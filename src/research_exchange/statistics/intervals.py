@@ -2,7 +2,10 @@
 
 from dataclasses import dataclass
 
-__all__ = ["Interval"]
+from research_exchange.statistics.contrasts import mean
+from research_exchange.statistics.sample import Sample
+
+__all__ = ["Interval", "around", "between"]
 
 
 @dataclass(frozen=True)
@@ -13,5 +16,17 @@ class Interval:
     """Independent units: items, never items times seeds or arms."""
     effect: float
     half_width: float
+    """Half of the distance between the ends; not every method puts the effect in the middle."""
     lower: float
     upper: float
+
+
+def around(sample: Sample, half_width: float) -> Interval:
+    """The interval with the mean contrast in its middle."""
+    effect = mean(sample.contrasts)
+    return Interval(sample.n, effect, half_width, effect - half_width, effect + half_width)
+
+
+def between(sample: Sample, lower: float, upper: float) -> Interval:
+    """The interval with these ends."""
+    return Interval(sample.n, mean(sample.contrasts), (upper - lower) / 2, lower, upper)

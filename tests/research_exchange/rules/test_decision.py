@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from research_exchange.decision import CriterionState, decide, outcome_of, state_of
+from research_exchange.decision import CriterionState, decide
+from research_exchange.decision_verdict import outcome_of, state_of
 from research_exchange.documents import Spec
 from research_exchange.documents.decision_rule import Band
 from research_exchange.documents.evaluation import evaluator_id
