@@ -6,13 +6,15 @@ The spec's ranges alone decide (R-124); a range or a pass flag in the report is 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from research_exchange.documents.fields import as_list, as_mapping, is_number, is_text, show
+from research_exchange.documents.fields import as_list, as_mapping, is_number, is_same, is_text, show
 from research_exchange.documents.gates import GateStatus, Problem
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 
-__all__ = ["Activation", "activation_problems", "check_activation"]
+__all__ = ["Activation", "activation_problems", "check_activation", "plan_problems"]
+
+_LIMITS = ("min", "max", "one_of")
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ def check_activation(spec: Spec, state: RunState) -> Activation:
     A missing value is unverified while the run goes on and failed once it has ended (R-123).
     """
     checks = as_list(spec.section("activation_gate").get("checks"))
-    malformed = _malformed_checks(checks)
+    malformed = plan_problems(spec)
     if malformed:
         return Activation(GateStatus.UNVERIFIED, "The spec's activation checks cannot be applied.", malformed)
     history = state.posted.get("activation_calibration", ())
@@ -57,6 +59,23 @@ def check_activation(spec: Spec, state: RunState) -> Activation:
         update=latest.update,
         earlier_failures=tuple(entry.update for entry in history[:-1] if _unmet(spec, entry.value)),
     )
+
+
+def plan_problems(spec: Spec) -> tuple[Problem, ...]:
+    """What keeps the spec's checks from being applied (R-121). Never raises."""
+    checks = [as_mapping(entry) for entry in as_list(spec.section("activation_gate").get("checks"))]
+    if not checks:
+        return (_malformed("activation_gate.checks", "at least one check", "none"),)
+    problems, seen = [], set()
+    for index, check in enumerate(checks):
+        path, metric = f"activation_gate.checks[{index}]", check.get("metric")
+        if not is_text(metric) or metric in seen:
+            problems.append(_malformed(f"{path}.metric", "the name of a metric that no other check has", show(metric)))
+        elif not _is_applicable(check):
+            expected = "min and/or max, numbers with min ≤ max, or a non-empty one_of instead"
+            problems.append(_malformed(path, expected, show({key: check[key] for key in _LIMITS if key in check})))
+        seen.add(str(metric))
+    return tuple(problems)
 
 
 def activation_problems(spec: Spec, calibration: JsonValue) -> tuple[Problem, ...]:
@@ -88,16 +107,9 @@ def _unmet(spec: Spec, calibration: JsonValue) -> list[_Unmet]:
 
 def _meets(check: Mapping[str, JsonValue], value: JsonValue) -> bool:
     if "one_of" in check:
-        return any(_same(value, allowed) for allowed in as_list(check["one_of"]))
+        return value is not None and any(is_same(value, allowed) for allowed in as_list(check["one_of"]))
     low, high = check.get("min"), check.get("max")
     return is_number(value) and (not is_number(low) or low <= value) and (not is_number(high) or value <= high)
-
-
-def _same(value: JsonValue, allowed: JsonValue) -> bool:
-    """JSON equality with types (R-125): 1 is 1.0, but neither "1" nor true."""
-    if is_number(value) and is_number(allowed):
-        return value == allowed
-    return value is not None and type(value) is type(allowed) and value == allowed
 
 
 def _wanted(check: Mapping[str, JsonValue]) -> str:
@@ -148,21 +160,6 @@ def _reason(checks: int, failures: int) -> str:
 
 def _values(calibration: JsonValue) -> Mapping[str, JsonValue]:
     return as_mapping(as_mapping(calibration).get("values"))
-
-
-def _malformed_checks(checks: object) -> tuple[Problem, ...]:
-    entries = as_list(checks)
-    path = "activation_gate.checks"
-    metrics = [as_mapping(entry).get("metric") for entry in entries]
-    if not entries:
-        return (_malformed(path, "at least one check", "none"),)
-    if not all(is_text(metric) for metric in metrics) or len(set(map(str, metrics))) < len(metrics):
-        return (_malformed(path, "a different metric in each check", "one missing or twice"),)
-    return tuple(
-        _malformed(f"{path}[{index}]", "min and/or max with min ≤ max, or a non-empty one_of", show(entry))
-        for index, entry in enumerate(entries)
-        if not _is_applicable(as_mapping(entry))
-    )
 
 
 def _is_applicable(check: Mapping[str, JsonValue]) -> bool:

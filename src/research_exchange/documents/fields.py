@@ -12,6 +12,7 @@ __all__ = [
     "as_list",
     "as_mapping",
     "is_number",
+    "is_same",
     "is_sha256",
     "is_size",
     "is_text",
@@ -49,6 +50,17 @@ def is_text(value: object) -> TypeGuard[str]:
 def is_sha256(value: object) -> TypeGuard[str]:
     """64 lower-case hexadecimal digits."""
     return isinstance(value, str) and _SHA256.fullmatch(value) is not None
+
+
+def is_same(value: JsonValue, other: JsonValue) -> bool:
+    """JSON equality with types: 1 is 1.0, but neither "1" nor true."""
+    if is_number(value) and is_number(other):
+        return value == other
+    if isinstance(value, Mapping) and isinstance(other, Mapping):
+        return value.keys() == other.keys() and all(is_same(value[key], other[key]) for key in value)
+    if isinstance(value, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(value) == len(other) and all(map(is_same, value, other))
+    return type(value) is type(other) and value == other
 
 
 def as_mapping(value: object) -> Mapping[str, JsonValue]:

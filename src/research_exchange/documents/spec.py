@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 
-from research_exchange.documents.fields import as_list, as_mapping, is_text, show
+from research_exchange.documents.fields import as_list, as_mapping, is_text, is_whole, show
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 
 __all__ = ["BASE_ARM", "Arm", "Spec"]
@@ -23,6 +23,14 @@ class Arm:
     """What a decision rule's weights may call it: `treatment`, `baseline` (R-14C)."""
     value: Mapping[str, JsonValue]
     """The arm as the spec writes it."""
+
+    @property
+    def is_trained(self) -> bool | None:
+        """Whether it takes steps, as far as the spec says so: by its `steps`, or by `frozen: true`."""
+        steps = self.value.get("steps")
+        if self.value.get("frozen") is True or self.name == BASE_ARM:
+            return False
+        return steps > 0 if is_whole(steps) else None
 
 
 @dataclass(frozen=True)
@@ -70,6 +78,18 @@ class Spec:
     @property
     def arm_names(self) -> tuple[str, ...]:
         return tuple(arm.name for arm in self.arms)
+
+    def arms_called(self, key: str) -> tuple[str, ...]:
+        """The arm of that name; where there is none, those with that role (R-14C). A good key finds exactly one."""
+        return self._called.get(key, ())
+
+    @cached_property
+    def _called(self) -> Mapping[str, tuple[str, ...]]:
+        roles: dict[str, list[str]] = {}
+        for arm in self.arms:
+            if arm.role is not None:
+                roles.setdefault(arm.role, []).append(arm.name)
+        return {**{role: tuple(names) for role, names in roles.items()}, **{name: (name,) for name in self.arm_names}}
 
     @property
     def features(self) -> Mapping[str, JsonValue]:

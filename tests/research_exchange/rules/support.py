@@ -56,6 +56,13 @@ def patched(document: Any, operations: Sequence[Mapping[str, Any]]) -> Any:
     return result
 
 
+def paths(value: Any, prefix: str = "") -> list[str]:
+    """Every place in a document, as JSON pointers."""
+    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    below = [(f"{prefix}/{str(key).replace('~', '~0').replace('/', '~1')}", child) for key, child in children]
+    return [path for path, child in below for path in (path, *paths(child, path))]
+
+
 def _apply(target: Any, key: str, operation: str, value: Any) -> None:
     index: Any = key if isinstance(target, dict) else len(target) if key == "-" else int(key)
     if operation == "remove":

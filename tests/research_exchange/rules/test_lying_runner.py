@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from research_exchange.documents import EvidenceFile, EvidenceLost, GateStatus, Verdict
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.judgment import Judgment, judge
-from tests.research_exchange.rules.support import file_of, patched, spec_of, updates_of, vectors
+from tests.research_exchange.rules.support import file_of, patched, paths, spec_of, updates_of, vectors
 
 BASE = vectors("runs")["base"]
 ROWS = BASE["updates"][2]["decision"]["observations"]
@@ -239,13 +239,6 @@ ANYTHING = st.recursive(
     lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=8), children, max_size=3),
     max_leaves=8,
 )
-
-
-def paths(value: Any, prefix: str = "") -> list[str]:
-    """Every place in a document, as JSON pointers."""
-    children = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    below = [(f"{prefix}/{str(key).replace('~', '~0').replace('/', '~1')}", child) for key, child in children]
-    return [path for path, child in below for path in (path, *paths(child, path))]
 
 
 PLACES = [

@@ -1,0 +1,311 @@
+"""The restoration gate: paired arms started from one and the same adapter, each with its own optimizer (contract §8).
+
+Equal seeds, equal losses and equal base accuracies show nothing about it, because a fresh adapter changes no output
+(R-096). What shows it is a measured hash or a checkpoint that was really loaded, seen before the first update.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from research_exchange.documents.evidence import EvidenceShelf
+from research_exchange.documents.fields import is_same, show
+from research_exchange.documents.findings import Findings
+from research_exchange.documents.gates import Flag, GateStatus, Problem, Provenance, Reading
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.observations import MAX_PROBLEMS
+from research_exchange.documents.provenance import PROVENANCE, ArmProvenance, parse_provenance
+from research_exchange.documents.restoration_plan import Group, RestorationPlan, parse_restoration_plan
+from research_exchange.documents.run_state import Posted, RunState
+from research_exchange.documents.spec import Spec
+from research_exchange.optimizer_checks import check_optimizer
+from research_exchange.proof_files import ProofFiles
+
+__all__ = ["plan_problems", "read_restoration"]
+
+_START_ALIKE = "Start the arms from one adapter: save its full initialization once and load it into each."
+_NOT_ALIKE = "Stop: the arms differ before anything was trained. Start them again from one adapter."
+
+
+def plan_problems(spec: Spec) -> tuple[Problem, ...]:
+    """What keeps the spec's own `restoration_preflight` from being applied (R-090, R-036, R-09B, R-09C)."""
+    return parse_restoration_plan(spec).problems
+
+
+def read_restoration(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Reading:
+    """Judges the latest report; it counts where one that holds came while there was still something to train."""
+    check = _Check(spec, shelf)
+    history = _changes(state.posted.get(PROVENANCE, ()))
+    if not history:
+        return _nothing_reported(check.plan, state)
+    *earlier, latest = map(check.read, history)
+    findings = Findings()
+    findings.add(latest.findings)
+    _compare_with_earlier(latest, earlier, state, findings)
+    first = next((result for result in (*earlier, latest) if result.findings.status is GateStatus.PASSED), None)
+    if findings.status is GateStatus.PASSED and (first is None or _is_too_late(first, check.plan, state)):
+        expected = "checks that hold, posted before the last of these arms was completed"
+        found = f"the first that hold too late, by update {first.update if first else latest.update}"
+        action = "Publish the provenance while the run goes on; training waits for it."
+        findings.miss("R-091", PROVENANCE, expected, found, action)
+    return Reading(
+        status=findings.status,
+        reason=_reason(findings.status, check.plan, earlier),
+        problems=findings.problems,
+        computed=latest.shared,
+        provenance=latest.sources,
+        flags=(*_early_flags(check.plan, state, first), *latest.flags),
+    )
+
+
+def _nothing_reported(plan: RestorationPlan, state: RunState) -> Reading:
+    action = "Report the initialization and the optimizer of each arm before any of them trains."
+    problem = Problem("R-091", PROVENANCE, "an entry for each arm of the groups", "nothing", action)
+    reason = "No provenance of the arms' initialization was reported."
+    problems = (*plan.problems, problem)
+    return Reading(GateStatus.UNVERIFIED, reason, problems, flags=_early_flags(plan, state, None))
+
+
+def _changes(history: Sequence[Posted]) -> list[Posted]:
+    """The reports without those that repeat the one before."""
+    return [
+        posted
+        for index, posted in enumerate(history)
+        if index == 0 or not is_same(posted.value, history[index - 1].value)
+    ]
+
+
+@dataclass(frozen=True)
+class _Result:
+    """What one report shows."""
+
+    update: int
+    entries: Mapping[str, Sequence[ArmProvenance]]
+    """By arm; more than one where the report names it twice."""
+    findings: Findings
+    shared: Mapping[str, JsonValue]
+    """What all arms of a group have in common."""
+    sources: Mapping[str, Provenance]
+    flags: tuple[Flag, ...]
+
+
+class _Check:
+    """Reads reports against one spec and one shelf."""
+
+    def __init__(self, spec: Spec, shelf: EvidenceShelf) -> None:
+        self.plan = parse_restoration_plan(spec)
+        self._spec = spec
+        self._files = ProofFiles(shelf)
+
+    def read(self, posted: Posted) -> _Result:
+        report, findings = parse_provenance(posted.value), Findings()
+        for problem in self.plan.problems:
+            findings.miss(problem.rule, problem.path, problem.expected, problem.found, problem.action)
+        findings.add(report.findings)
+        entries = _by_arm(self._spec, report.arms)
+        shared: dict[str, JsonValue] = {}
+        sources: dict[str, Provenance] = {}
+        for group in self.plan.groups:
+            found = [entry for arm in group.arms for entry in entries.get(arm.name, ())]
+            self._check_arms(group, entries, findings)
+            _compare_starts(group, found, findings)
+            _compare_outputs(found, findings)
+            for name, digest, evidence in _shared(found):
+                key = f"{group.path.removeprefix('restoration_preflight.')}.{name}"
+                shared[key] = digest
+                recomputed = any(self._files.is_hash_of(digest, file) for file in evidence)
+                sources[key] = Provenance.RECOMPUTED if recomputed else Provenance.DECLARED
+        planned = frozenset(arm.name for arm in self.plan.arms)
+        flags = _entry_flags(posted.update, entries, planned)[:MAX_PROBLEMS]
+        return _Result(posted.update, entries, findings, shared, sources, tuple(flags))
+
+    def _check_arms(self, group: Group, entries: Mapping[str, Sequence[ArmProvenance]], findings: Findings) -> None:
+        for arm in group.arms:
+            found = entries.get(arm.name, ())
+            if len(found) != 1:
+                expected, what = f"one entry for {show(arm.name)}", "none" if not found else f"{len(found)}"
+                findings.miss("R-091", f"{PROVENANCE}.arms", expected, what, "Report each arm of the groups once.")
+            for entry in found:
+                findings.add(entry.findings)
+                self._check_proofs(entry, findings)
+                for check in entry.checks:
+                    check_optimizer(check, arm, self._files, findings)
+                if self.plan.output_required and not entry.output.available:
+                    path, action = f"{entry.output.path}.available", "Capture the outputs of the fixed batch first."
+                    findings.miss("R-09A", path, "true, as the spec requires", "false", action)
+                if group.is_resumed and entry.restore_count == 0:
+                    path, action = f"{entry.path}.restore_count", "An arm by itself is one that was resumed: load it."
+                    findings.contradict("R-09B", path, "at least 1 restore", "0", action)
+
+    def _check_proofs(self, entry: ArmProvenance, findings: Findings) -> None:
+        """The files that a proof refers to bear it out."""
+        start, output = entry.initialization, entry.output
+        if start.adapter_sha256 is not None:
+            claims = {"adapter_sha256": start.adapter_sha256}
+            self._files.check(claims, start.evidence, "R-092", start.path, findings)
+        if start.checkpoint_uri is not None:
+            claims = {"loaded_checkpoint_uri": start.checkpoint_uri}
+            self._files.check(claims, start.evidence, "R-093", start.path, findings)
+        if output.output_sha256 is not None and output.available:
+            self._files.check({"output_sha256": output.output_sha256}, output.evidence, "R-099", output.path, findings)
+
+
+def _by_arm(spec: Spec, arms: Iterable[ArmProvenance]) -> dict[str, list[ArmProvenance]]:
+    """Entries by the arm that they are about, whether it is called by name or by role."""
+    found: dict[str, list[ArmProvenance]] = {}
+    for entry in arms:
+        names = spec.arms_called(entry.arm) if spec.arms else (entry.arm,)
+        found.setdefault(names[0] if len(names) == 1 else entry.arm, []).append(entry)
+    return found
+
+
+def _compare_starts(group: Group, entries: Sequence[ArmProvenance], findings: Findings) -> None:
+    """Nobody disagrees, and equal hashes or URIs connect all arms (R-094, R-095)."""
+    starts = [entry.initialization for entry in entries]
+    _agree([(start.base_checkpoint, f"{start.path}.base_checkpoint") for start in starts], "R-094", findings)
+    _agree([(start.adapter_sha256, f"{start.path}.adapter_sha256") for start in starts], "R-095", findings)
+    _agree([(start.checkpoint_uri, f"{start.path}.checkpoint_uri") for start in starts], "R-095", findings)
+    identities = [{start.adapter_sha256, start.checkpoint_uri} - {None} for start in starts]
+    if len(entries) > 1 and all(identities) and not _is_connected(identities):
+        expected = "hashes or URIs that arms have in common, so that all of them are connected"
+        findings.miss("R-095", group.path, expected, "arms without any in common", _START_ALIKE)
+
+
+def _compare_outputs(entries: Sequence[ArmProvenance], findings: Findings) -> None:
+    """The same batch gave the same outputs (R-099)."""
+    outputs = [entry.output for entry in entries if entry.output.available]
+    _agree([(output.batch_sha256, f"{output.path}.batch_sha256") for output in outputs], "R-099", findings)
+    _agree([(output.output_sha256, f"{output.path}.output_sha256") for output in outputs], "R-099", findings)
+
+
+def _agree(values: Sequence[tuple[str | None, str]], rule: str, findings: Findings) -> None:
+    """Each value, where there is one, is the first of them."""
+    known = [(value, path) for value, path in values if value is not None]
+    for value, path in known[1:]:
+        first, where = known[0]
+        if value != first:
+            findings.contradict(rule, path, f"{show(first)}, as {where} has it", show(value), _NOT_ALIKE)
+
+
+def _is_connected(identities: Sequence[set[str | None]]) -> bool:
+    reached, rest = set(identities[0]), list(identities[1:])
+    while joined := [identity for identity in rest if identity & reached]:
+        reached |= set().union(*joined)
+        rest = [identity for identity in rest if not identity & reached]
+    return not rest
+
+
+def _shared(entries: Sequence[ArmProvenance]) -> Iterator[tuple[str, str, list[str | None]]]:
+    """What every entry of a group reports alike, with the files that show it."""
+    starts, outputs = [entry.initialization for entry in entries], [entry.output for entry in entries]
+    started, put_out = [start.evidence for start in starts], [output.evidence for output in outputs]
+    columns: tuple[tuple[str, list[str | None], list[str | None]], ...] = (
+        ("base_checkpoint", [start.base_checkpoint for start in starts], []),
+        ("adapter_sha256", [start.adapter_sha256 for start in starts], started),
+        ("checkpoint_uri", [start.checkpoint_uri for start in starts], started),
+        ("batch_sha256", [output.batch_sha256 for output in outputs], put_out),
+        ("output_sha256", [output.output_sha256 for output in outputs], put_out),
+    )
+    for name, values, evidence in columns:
+        if len(set(values)) == 1 and values[0] is not None:
+            yield name, values[0], evidence
+
+
+def _compare_with_earlier(latest: _Result, earlier: Sequence[_Result], state: RunState, findings: Findings) -> None:
+    """What happened to an arm stays as it was reported: its restores, and once it is completed its start as well."""
+    for arm, entries in latest.entries.items():
+        for result in earlier:
+            for before in result.entries.get(arm, ()):
+                _compare_restores(entries[0], before, result.update, findings)
+        completed = state.completed_arms.get(arm, latest.update)
+        in_force = [result for result in earlier if result.update <= completed < latest.update]
+        if in_force and arm in in_force[-1].entries:
+            _compare_start(entries[0], in_force[-1].entries[arm][0], in_force[-1].update, findings)
+
+
+def _compare_restores(now: ArmProvenance, before: ArmProvenance, update: int, findings: Findings) -> None:
+    """A restore is not undone by leaving it out, nor does it go better when it is told again."""
+    action = "Keep what was reported about each restore; a further restore gets a further check."
+    if now.restore_count is not None and before.restore_count is not None and now.restore_count < before.restore_count:
+        path, expected = f"{now.path}.restore_count", f"at least {before.restore_count}, as in update {update}"
+        findings.miss("R-097", path, expected, str(now.restore_count), action)
+    observed = {check.after_restore: check for check in before.checks if check.after_restore > 0}
+    for check in now.checks:
+        earlier = observed.get(check.after_restore, check)
+        if check.actual != earlier.actual or not is_same(check.config, earlier.config):
+            expected, found = f"what update {update} says about this restore", "something else"
+            findings.miss("R-097", check.path, expected, found, action)
+
+
+def _compare_start(now: ArmProvenance, before: ArmProvenance, update: int, findings: Findings) -> None:
+    """The start of an arm that was completed is past: it is not measured again."""
+    for name, value, earlier in _start_values(now, before):
+        if earlier is not None and value != earlier:
+            path, expected = f"{now.path}.{name}", f"{show(earlier)}, as in update {update}"
+            action = "Keep what was measured before the arm was trained."
+            findings.miss("R-091", path, expected, show(value), action)
+
+
+def _start_values(now: ArmProvenance, before: ArmProvenance) -> Iterator[tuple[str, str | None, str | None]]:
+    start, earlier = now.initialization, before.initialization
+    yield "initialization.base_checkpoint", start.base_checkpoint, earlier.base_checkpoint
+    yield "initialization.adapter_sha256", start.adapter_sha256, earlier.adapter_sha256
+    yield "initialization.checkpoint_uri", start.checkpoint_uri, earlier.checkpoint_uri
+    yield "initial_output.batch_sha256", now.output.batch_sha256, before.output.batch_sha256
+    yield "initial_output.output_sha256", now.output.output_sha256, before.output.output_sha256
+    yield "optimizer_checks", _created_as(now), _created_as(before)
+
+
+def _created_as(entry: ArmProvenance) -> str | None:
+    """The optimizer family at the creation."""
+    return next((check.actual for check in entry.checks if check.after_restore == 0), None)
+
+
+def _is_too_late(first: _Result, plan: RestorationPlan, state: RunState) -> bool:
+    """Whether the first report that holds came when there was nothing left to train (R-091)."""
+    completed = [state.completed_arms.get(arm.name, first.update + 1) for arm in plan.arms]
+    return first.update == state.final_update or all(update <= first.update for update in completed)
+
+
+def _reason(status: GateStatus, plan: RestorationPlan, earlier: Sequence[_Result]) -> str:
+    reason = _REASONS[status].format(arms=len(plan.arms))
+    if failing := [str(result.update) for result in earlier if result.findings.status is not GateStatus.PASSED]:
+        reason += f" Earlier reports did not hold: update {', '.join(failing[:MAX_PROBLEMS])}."
+    return reason
+
+
+_REASONS = {
+    GateStatus.PASSED: "{arms} arms started as their groups ask, with the optimizers asked for, as reported.",
+    GateStatus.FAILED: "The arms did not start alike, or not with the optimizers that were asked for.",
+    GateStatus.UNVERIFIED: "It is not shown that the arms started alike, with the optimizers that were asked for.",
+}
+
+
+def _early_flags(plan: RestorationPlan, state: RunState, first: _Result | None) -> tuple[Flag, ...]:
+    """Arms with results from before anything about their start was verified (R-09F)."""
+    verified = state.last_update + 1 if first is None else first.update
+    flags = []
+    for arm in plan.arms:
+        metrics = state.arms.get(arm.name, {}).values()
+        updates = [history.values[0].update for history in metrics]
+        trained = min([*updates, state.completed_arms.get(arm.name, verified)], default=verified)
+        if trained < verified:
+            text = f"trained_before_verified: it has results of {show(arm.name)}, whose start was not verified by then."
+            flags.append(Flag("R-09F", trained, text))
+    return tuple(flags)
+
+
+def _entry_flags(update: int, entries: Mapping[str, Sequence[ArmProvenance]], planned: frozenset[str]) -> list[Flag]:
+    """What a reader should notice about the entries of one report."""
+    flags = []
+    for arm, found in entries.items():
+        if arm not in planned:
+            flags.append(
+                Flag("R-091", update, f"has an entry for {show(arm)}, which is in no group; it is not judged.")
+            )
+        for entry in found:
+            if any(check.actual is not None and not check.from_server for check in entry.checks):
+                flags.append(Flag("R-097", update, f"names an optimizer of {show(arm)} that no server response shows."))
+            if entry.output.reason is not None and not entry.output.available:
+                text = f"has no initial output of {show(arm)}: {show(entry.output.reason)}."
+                flags.append(Flag("R-09A", update, text))
+    return flags
