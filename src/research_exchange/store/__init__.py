@@ -4,11 +4,11 @@
 changes one. The tables come from the packaged Alembic migrations, which `Store.open` brings up to date.
 """
 
+from research_exchange.documents.launch import LaunchMode
 from research_exchange.store.blobs import BlobStore
 from research_exchange.store.identifiers import Clock, Identifiers, RandomIdentifiers, utc_now
 from research_exchange.store.records import (
     EvidenceRecord,
-    LaunchMode,
     OutcomeRecord,
     RefusalRecord,
     RunRecord,

@@ -2,16 +2,8 @@
 
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
-
-class LaunchMode(StrEnum):
-    """Why a run was started (R-005)."""
-
-    ORDINARY = "ordinary"
-    """Execute the selected saved version."""
-    REDO = "redo"
-    """Repeat the same version to see whether its result comes out again (R-006)."""
+from research_exchange.documents.launch import LaunchMode
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from hashlib import sha256 as hash_sha256
 
 from sqlalchemy import Column, ColumnElement, Connection, Row, Table, func, insert, select
 
+from research_exchange.documents.launch import LaunchMode
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.store import tables
 from research_exchange.store.records import (
     EvidenceRecord,
-    LaunchMode,
     OutcomeRecord,
     RefusalRecord,
     RunRecord,
