@@ -9,21 +9,19 @@ from rich.text import Text
 from research_exchange.terminal.words import Json, literal, problems, section
 
 _CAN = {True: "can come out", False: "cannot come out, whatever the data say", None: "could not be computed"}
+_VERDICTS = (("supported", "support"), ("refuted", "refute"))
 
 
 def power_report(card: Json) -> RenderableType:
     """For each criterion what it takes, and what a true effect makes likely."""
     parts: list[RenderableType] = [literal(card["title"], "bold")]
     if card["method"] is not None:
-        parts += [_rule(card), *(_can(verdict, card[f"can_{verb}"]) for verdict, verb in _VERDICTS)]
+        parts += [_rule(card), *_possible(card)]
     for criterion in card["criteria"]:
         parts += ["", *_criterion(criterion, card["assumed_discordance"])]
     parts += section("What is wrong", *([problems(card["problems"])] if card["problems"] else []))
     parts += section("To keep in mind", *(literal(f"- {note}") for note in card["notes"]))
     return Group(*parts)
-
-
-_VERDICTS = (("supported", "support"), ("refuted", "refute"))
 
 
 def _rule(card: Json) -> Text:
@@ -32,8 +30,14 @@ def _rule(card: Json) -> Text:
     return literal(f"{card['method']} over {card['unit']}, alpha {card['alpha']:g}, {count}{source}")
 
 
-def _can(verdict: str, possible: bool | None) -> Text:
-    return Text.assemble(literal(verdict, "bold"), " ", literal(_CAN[possible], "" if possible else "bold red"))
+def _possible(card: Json) -> Iterator[Text]:
+    """Whether each verdict can come out at all (R-037)."""
+    if card["can_support"] and card["can_refute"]:
+        yield literal("Supported and refuted can both come out.")
+        return
+    for verdict, verb in _VERDICTS:
+        possible: bool | None = card[f"can_{verb}"]
+        yield Text.assemble(literal(verdict, "bold"), " ", literal(_CAN[possible], "" if possible else "bold red"))
 
 
 def _criterion(criterion: Json, discordance: float) -> Iterator[RenderableType]:
@@ -63,7 +67,7 @@ def _facts(criterion: Json) -> Iterator[tuple[str, str]]:
         elif criterion[f"can_{verb}"] is False:
             yield f"{verdict} takes", "more than any data can show"
     if criterion["n_for_margin"] is not None:
-        yield "a tie is told from the margin", f"from {criterion['n_for_margin']:,} items on"
+        yield "equal arms settle it", f"from {criterion['n_for_margin']:,} items on"
     if criterion["can_tie"] is False:
         yield "tie band", "narrower than any interval: a tie cannot come out"
 

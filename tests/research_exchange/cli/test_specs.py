@@ -11,6 +11,7 @@ from tests.research_exchange.cli.commands import Rx
 
 EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 GS1 = EXPERIMENTS / "gs1_vs_grpo" / "spec.original.json"
+CORRECTED = EXPERIMENTS / "gs1_vs_grpo" / "spec.json"
 CENTERING = EXPERIMENTS / "score_centering" / "spec.original.json"
 ADDITION = EXPERIMENTS / "arithmetic" / "spec.json"
 
@@ -48,10 +49,27 @@ def test_lint_without_an_error_ends_well(rx: Rx) -> None:
 
 
 def test_power_prints_the_wins_it_takes(rx: Rx) -> None:
-    answer = rx("power", GS1)
+    answer = rx("power", CORRECTED)
     assert (answer.code, answer.err) == (0, "")
-    assert "33" in answer.out
-    assert "165" in answer.out
+    assert "+33 net wins or more, an effect of +0.0250" in answer.out
+    assert "-165 net wins or fewer, an effect of -0.1251" in answer.out
+    assert "Supported and refuted can both come out." in answer.out
+    (criterion,) = json.loads(rx("power", CORRECTED, "--json").out)["criteria"]
+    assert (criterion["net_wins_to_support"], criterion["net_wins_to_refute"]) == (33, -165)
+
+
+def test_power_of_a_rule_that_names_no_arm_is_computed_and_could_not_be_applied(rx: Rx) -> None:
+    answer = rx("power", GS1)
+    assert answer.code == 3
+    assert "+33 net wins" in answer.out
+    assert "R-14C" in answer.out
+
+
+def test_a_verdict_that_cannot_come_out_is_an_error(rx: Rx) -> None:
+    answer = rx("power", CORRECTED, "--items", 5)
+    assert answer.code == 1
+    assert "refuted cannot come out, whatever the data say" in answer.out
+    assert "more than any data can show" in answer.out
 
 
 def test_power_of_a_spec_without_a_rule_could_not_be_checked(rx: Rx) -> None:
