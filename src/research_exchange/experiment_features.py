@@ -51,6 +51,13 @@ def _selection_plans(spec: Mapping[str, JsonValue]) -> str | None:
     return next((f"arms[{index}].lr_grid" for index, arm in arms if as_mapping(arm).get("lr_grid") is not None), None)
 
 
+def _comparison_plans(spec: Mapping[str, JsonValue]) -> str | None:
+    """A criterion that weighs two arms compares them, whatever the features call it."""
+    criteria = as_list(as_mapping(spec.get("decision_rule")).get("criteria"))
+    weights = (as_mapping(as_mapping(criterion).get("weights")) for criterion in criteria)
+    return next((f"decision_rule.criteria[{index}].weights" for index, each in enumerate(weights) if len(each) > 1), None)
+
+
 CHECKS: Mapping[str, Check] = {
     "correctness_preflight": Check(("custom_loss", "custom_optimizer"), "correctness_preflight", "required"),
     "restoration_preflight": Check(
@@ -60,7 +67,7 @@ CHECKS: Mapping[str, Check] = {
     "adaptation_manifests": Check(("warmup_adaptation",)),
     "selection": Check(("adaptive_selection",), plans=_selection_plans),
     "generation_audit": Check(("generated_training_data",), "generation_audit", "required"),
-    "evaluation_comparability": Check(("paired_comparison",)),
+    "evaluation_comparability": Check(("paired_comparison",), plans=_comparison_plans),
 }
 """Every check whose applicability features decide, and how (R-087)."""
 

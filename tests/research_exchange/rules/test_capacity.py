@@ -1,0 +1,91 @@
+"""Capacity blocks, fresh sessions, cleaning up and the wall budget (contract §18)."""
+
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from research_exchange.capacity import Capacity, Requeue, check_capacity, requeue_decision, wall_used
+from research_exchange.updates import fold
+from tests.research_exchange.rules.support import START, spec_of, updates_of, vectors
+
+CAPACITY = vectors("capacity")
+CASES = {case["name"]: case for case in CAPACITY["cases"]}
+REQUEUES = {case["name"]: case for case in CAPACITY["requeues"]}
+SPEC = spec_of({"title": "T", "budget": {"max_wall_minutes": 150}, "arms": [{"name": "a"}, {"name": "b"}]})
+
+
+def capacity_of(*bodies: Any) -> Capacity:
+    updates = updates_of(bodies)
+    return check_capacity(SPEC, fold(SPEC, updates), updates)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_capacity_block(name: str) -> None:
+    """R-201 to R-205"""
+    case = CASES[name]
+    found = capacity_of(*case["updates"])
+    assert found.requeue == case["requeue"]
+    assert sorted({flag.rule for flag in found.flags}) == case["rules"]
+
+
+@pytest.mark.parametrize("name", REQUEUES)
+def test_requeue(name: str) -> None:
+    """R-202"""
+    case = REQUEUES[name]
+    capacity = replace(capacity_of(), requeue=Requeue(case["requeue"]))
+    numbers = {key: case[key] for key in ("requeues", "budget", "used", "needed")}
+    decision = requeue_decision(capacity, **numbers)
+    assert (decision.requeue, decision.after) == (case["result"], case["after"])
+    assert decision.reason
+
+
+def test_cleanup_is_unknown_until_both_lists_are_there() -> None:
+    """R-205"""
+    assert capacity_of({"status": "running"}).cleanup is None
+    assert capacity_of({"cleanup": {"stopped": []}}).cleanup is None
+    assert capacity_of({"cleanup": {"stopped": "app", "remaining": []}}).cleanup is None
+    cleanup = capacity_of({"cleanup": {"stopped": ["app"], "remaining": []}}).cleanup
+    assert cleanup is not None
+    assert (cleanup.stopped, cleanup.remaining) == (("app",), ())
+
+
+def test_wall_time_is_that_of_the_sessions_without_the_waiting_between_them() -> None:
+    """R-200"""
+    first, second, third, fourth = updates_of([{}] * 4)
+    updates = [
+        replace(first, session="s1"),
+        replace(second, session="s1", received_at=START + timedelta(minutes=90)),
+        replace(third, session="s2", received_at=START + timedelta(minutes=600)),
+        replace(fourth, session="s2", received_at=START + timedelta(minutes=661)),
+    ]
+    assert wall_used(updates) == timedelta(minutes=89 + 61)
+    assert wall_used([]) == timedelta()
+    assert check_capacity(SPEC, fold(SPEC, updates), updates).flags == ()
+    longer = [*updates[:3], replace(updates[3], received_at=START + timedelta(minutes=662))]
+    (flag,) = check_capacity(SPEC, fold(SPEC, longer), longer).flags
+    assert (flag.rule, flag.text) == ("R-200", "The run took at least 151.0 minutes; its budget is 150.")
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(max_size=3),
+    lambda children: st.lists(children, max_size=3) | st.dictionaries(st.text(max_size=3), children, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.dictionaries(st.sampled_from(["error", "comparison_steps_completed", "released_clients"]), ANYTHING), ANYTHING
+)
+def test_anything_is_read(block: Any, cleanup: Any) -> None:
+    """Invariant (iv); only a well-formed block of a run that compared nothing starts anything."""
+    final = CASES["no machine, no step, clients released"]["updates"][-1]
+    found = capacity_of({**final, "capacity_block": block, "cleanup": cleanup})
+    if found.requeue is Requeue.ELIGIBLE:
+        assert found.block is not None
+        assert found.block.comparison_steps_completed == 0
+    requeue_decision(found, requeues=-1, budget=1e300, used=1e301, needed=float("inf"))
