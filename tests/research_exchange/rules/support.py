@@ -12,6 +12,7 @@ from research_exchange.documents import EvidenceFile, Spec, StoredUpdate
 from research_exchange.judgment import Judgment, judge
 
 VECTORS = Path(__file__).parents[2] / "vectors"
+EXPERIMENTS = Path(__file__).parents[3] / "experiments"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
