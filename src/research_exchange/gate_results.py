@@ -1,6 +1,6 @@
 """Every gate of a run, each with whether it applies and what became of it (R-010).
 
-A gate that is required and not built yet is unverified with that very reason: it never passes by absence.
+A gate that is required never passes by absence: what is missing leaves it unverified.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,13 +11,14 @@ from research_exchange.activation import check_activation
 from research_exchange.correctness import correctness_applicability, read_correctness
 from research_exchange.decision import Decision
 from research_exchange.documents.evidence import EvidenceShelf
-from research_exchange.documents.gates import Applicability, Flag, GateResult, GateStatus, Problem, Provenance, Reading
+from research_exchange.documents.gates import Applicability, Flag, GateResult, GateStatus, Provenance, Reading
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.receipts import Receipt, attest, contradictions
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.evaluation import Comparability
 from research_exchange.experiment_features import CHECKS, Answer, check_applicability
+from research_exchange.generation_audit import read_generation_audit
 from research_exchange.manifests import read_manifests
 from research_exchange.restoration import read_restoration
 from research_exchange.selection import read_selection
@@ -119,20 +120,13 @@ def _selection(inputs: _Inputs) -> Reading:
     return read_selection(inputs.spec, inputs.state, inputs.shelf, evaluators=evaluators)
 
 
-def _not_built(rule: str, name: str) -> Callable[[_Inputs], Reading]:
-    action = "Read the report and its evidence yourself; a later version of the Exchange will check them."
-    problem = Problem(rule, name, "a check by the Exchange", "a version that does not have it yet", action)
-    reading = Reading(GateStatus.UNVERIFIED, "This version of the Exchange cannot check it yet.", (problem,))
-    return lambda inputs: reading
-
-
 _READERS: Mapping[str, Callable[[_Inputs], Reading]] = {
     "correctness_preflight": lambda inputs: read_correctness(inputs.spec, inputs.state, inputs.shelf),
     "restoration_preflight": lambda inputs: read_restoration(inputs.spec, inputs.state, inputs.shelf),
     "activation_gate": _activation,
     "adaptation_manifests": lambda inputs: read_manifests(inputs.spec, inputs.state),
     "selection": _selection,
-    "generation_audit": _not_built("R-190", "generation_audit"),
+    "generation_audit": lambda inputs: read_generation_audit(inputs.spec, inputs.state, inputs.shelf),
     "evaluation_comparability": _comparability,
 }
 """How each gate is read, by its name in `CHECKS`."""

@@ -1,0 +1,154 @@
+"""Generated tasks, and the evaluation set they are held against: one JSON object per line (R-191)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Generic, TypeVar
+
+from research_exchange.documents.fields import as_mapping, is_text, show
+from research_exchange.documents.findings import Findings
+from research_exchange.documents.json import DocumentError, JsonValue, parse
+from research_exchange.documents.observations import MAX_ROWS
+
+__all__ = [
+    "MAX_ID",
+    "MAX_PROMPT",
+    "Disposition",
+    "EvaluationItem",
+    "GeneratedTask",
+    "Rows",
+    "read_evaluation",
+    "read_lines",
+    "read_tasks",
+]
+
+MAX_ID = 200
+"""Characters of an item's id."""
+MAX_PROMPT = 200_000
+"""Characters of one prompt: more than any model reads, few enough to be compared at once."""
+
+_Row = TypeVar("_Row")
+
+
+class Disposition(StrEnum):
+    """What became of a generated candidate."""
+
+    ACCEPTED = "accepted"
+    """Trained on."""
+    REJECTED = "rejected"
+    EXECUTION_ERROR = "execution_error"
+
+
+@dataclass(frozen=True, slots=True)
+class GeneratedTask:
+    """One candidate."""
+
+    item_id: str
+    prompt: str
+    answer: JsonValue
+    """The label; never None on an accepted task."""
+    disposition: Disposition
+    code: str | None
+    """The generator's program, where it was kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationItem:
+    """One item of the held-out set."""
+
+    item_id: str
+    prompt: str
+
+
+@dataclass(frozen=True)
+class Rows(Generic[_Row]):
+    """All rows of a file, or None where they cannot be read."""
+
+    rows: tuple[_Row, ...] | None
+    findings: Findings
+    """Why they cannot; empty where they can."""
+
+
+def read_lines(content: bytes) -> list[JsonValue]:
+    """The lines of a JSON Lines file, each still as JSON; blank ones may only stand at its end.
+
+    Raises:
+        DocumentError: for the first line that is not strict JSON, with its number, and for too many lines.
+    """
+    text = content.rstrip(b" \t\r\n")
+    if text.count(b"\n") >= MAX_ROWS:
+        raise DocumentError(f"It has more than {MAX_ROWS} lines.")
+    return [_parse(line, number) for number, line in enumerate(text.split(b"\n"), start=1)] if text else []
+
+
+def read_tasks(rows: object, path: str) -> Rows[GeneratedTask]:
+    """Reads the candidates of a dataset. Never raises; `path` says where they stand."""
+    return _read(rows, path, _check_task, _task)
+
+
+def read_evaluation(rows: object, path: str) -> Rows[EvaluationItem]:
+    """Reads the items of an evaluation set. Never raises; `path` says where they stand."""
+    return _read(rows, path, _check_item, _item)
+
+
+def _parse(line: bytes, number: int) -> JsonValue:
+    try:
+        return parse(line)
+    except DocumentError as error:
+        raise DocumentError(f"Line {number}: {error}") from None
+
+
+def _read(
+    rows: object,
+    path: str,
+    check: Callable[[Mapping[str, JsonValue], str, Findings], None],
+    record: Callable[[Mapping[str, JsonValue]], _Row],
+) -> Rows[_Row]:
+    findings = Findings()
+    if not isinstance(rows, (list, tuple)) or len(rows) > MAX_ROWS:
+        found = f"{len(rows)} rows" if isinstance(rows, (list, tuple)) else show(rows)
+        findings.miss("R-191", path, f"a list of at most {MAX_ROWS} rows", found, _FREEZE)
+        return Rows(None, findings)
+    entries = [as_mapping(row) for row in rows]
+    for index, row in enumerate(entries):
+        check(row, f"{path}[{index}]", findings)
+    return Rows(None if findings.problems else tuple(map(record, entries)), findings)
+
+
+_FREEZE = "Write every row in full, and freeze the file under a new name."
+
+
+def _check_item(row: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
+    for name, most in (("item_id", MAX_ID), ("prompt", MAX_PROMPT)):
+        value = row.get(name)
+        if not is_text(value) or len(value) > most:
+            found = f"{len(value)} characters" if is_text(value) else show(value)
+            findings.miss("R-191", f"{path}.{name}", f"a string of 1 to {most} characters", found, _FREEZE)
+
+
+def _check_task(row: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
+    _check_item(row, path, findings)
+    disposition = row.get("disposition")
+    if not isinstance(disposition, str) or disposition not in _DISPOSITIONS:
+        expected = f"one of {', '.join(_DISPOSITIONS)}"
+        findings.miss("R-191", f"{path}.disposition", expected, show(disposition), _FREEZE)
+    if disposition == Disposition.ACCEPTED and row.get("answer") is None:
+        findings.miss("R-191", f"{path}.answer", "the label of an accepted task", "nothing", _FREEZE)
+
+
+_DISPOSITIONS = tuple(Disposition)
+
+
+def _item(row: Mapping[str, JsonValue]) -> EvaluationItem:
+    return EvaluationItem(str(row["item_id"]), str(row["prompt"]))
+
+
+def _task(row: Mapping[str, JsonValue]) -> GeneratedTask:
+    code = row.get("code")
+    return GeneratedTask(
+        item_id=str(row["item_id"]),
+        prompt=str(row["prompt"]),
+        answer=row.get("answer"),
+        disposition=Disposition(str(row["disposition"])),
+        code=code if is_text(code) else None,
+    )
