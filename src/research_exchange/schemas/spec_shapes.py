@@ -3,7 +3,18 @@
 from collections.abc import Mapping
 from typing import Annotated, Literal, NotRequired, TypedDict
 
-from research_exchange.schemas.about import Alpha, AnyJson, Count, NonNegative, Positive, Text, Version, about, one_of
+from research_exchange.schemas.about import (
+    Alpha,
+    AnyJson,
+    Count,
+    NonNegative,
+    Positive,
+    Sha256,
+    Text,
+    Version,
+    about,
+    one_of,
+)
 from research_exchange.statistics.methods import METHODS
 
 __all__ = ["Spec"]
@@ -154,6 +165,21 @@ class Criterion(TypedDict):
     tie_band: NotRequired[Bounds | None]
 
 
+class ItemList(TypedDict, total=False):
+    """A frozen list of items: their ids, or a retained manifest of them by its hash."""
+
+    ids: Annotated[list[Text], about("In the place of a manifest.", minItems=1, uniqueItems=True)]
+    manifest_ref: Annotated[Text, about("An evidence file: a JSON array of ids, or lines with an item_id.")]
+    manifest_sha256: Sha256
+
+
+class SelectionPlan(TypedDict):
+    """Two lists that have no item in common: one to choose by, one to confirm on (R-151)."""
+
+    selection_items: ItemList
+    confirmation_items: ItemList
+
+
 class DecisionRule(TypedDict):
     """How the Exchange decides from the rows alone (R-140)."""
 
@@ -164,6 +190,8 @@ class DecisionRule(TypedDict):
     alpha: Alpha
     method: Annotated[str, one_of(METHODS, "How the interval is computed.")]
     criteria: Annotated[list[Criterion], about("All of them have to pass.", minItems=1)]
+    kind: NotRequired[Annotated[Literal["weight_edit"] | None, about("Its arms report budgets (R-153).")]]
+    selection: NotRequired[SelectionPlan | None]
 
 
 class GenerationContract(TypedDict, total=False):
