@@ -4,11 +4,12 @@ Files inside updates count as well. A file whose bytes are lost stays in the lis
 """
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from research_exchange.documents.evidence import EvidenceFile, EvidenceLost
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.plain import plain
-from research_exchange.documents.run_document import RunDocument, evidence_file
+from research_exchange.documents.run_document import RunDocument
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.evidence import Admission, AdmissionStatus, InlineFile, admit, inline_files
 
@@ -57,8 +58,10 @@ class _Offer:
 
 
 def _inline(update: StoredUpdate, entry: InlineFile) -> _Offer:
-    record: dict[str, JsonValue] = {"name": entry.name or "?", "kind": entry.kind or "other", "update": update.sequence}
-    return _Offer(evidence_file(record, entry.content, entry.path), entry)
+    content = entry.content or b""
+    digest, after = sha256(content).hexdigest(), update.sequence - 1
+    file = EvidenceFile(entry.name, entry.kind, digest, len(content), update.sequence, lambda: content, after)
+    return _Offer(file, entry)
 
 
 def _admission(offer: _Offer, retained: list[EvidenceFile]) -> Admission:
@@ -69,5 +72,5 @@ def _admission(offer: _Offer, retained: list[EvidenceFile]) -> Admission:
         content = file.read()
     except EvidenceLost:
         return Admission(AdmissionStatus.ACCEPTED, file.kind, file.sha256)
-    name, declared = (file.name, None) if entry is None else (entry.name, entry.declared_sha256)
-    return admit(name, file.kind, content, declared_sha256=declared, existing=retained)
+    declared = None if entry is None else entry.declared_sha256
+    return admit(file.name, file.kind, content, declared_sha256=declared, existing=retained)

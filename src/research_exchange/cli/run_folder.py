@@ -5,6 +5,7 @@ A folder holds `spec.json`, `updates/*.json` in order of name, `evidence.json` w
 final update, `ended.txt` with why.
 """
 
+import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -40,7 +41,12 @@ def _read_folder(folder: Path) -> RunDocument:
 
 
 def _updates(folder: Path) -> list[Path]:
-    return sorted((folder / "updates").glob("*.json"), key=lambda path: path.name)
+    """In order of name, where 2 comes before 10."""
+    return sorted((folder / "updates").glob("*.json"), key=lambda path: _in_order(path.name))
+
+
+def _in_order(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"([0-9]+)", name)]
 
 
 def _evidence(folder: Path) -> tuple[EvidenceFile, ...]:
@@ -51,7 +57,7 @@ def _evidence(folder: Path) -> tuple[EvidenceFile, ...]:
     twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise UsageProblem(f"{listing} lists {show_names(twice)} twice; keep one of them.")
-    unlisted = sorted(path.name for path in (folder / "evidence").glob("*") if path.name not in counts)
+    unlisted = sorted(path.name for path in (folder / "evidence").glob("[!.]*") if path.name not in counts)
     if unlisted:
         raise UsageProblem(f"{listing} does not list {show_names(unlisted)}; add a record with its name and kind.")
     return tuple(files)

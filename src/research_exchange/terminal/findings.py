@@ -7,6 +7,7 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from research_exchange.documents.fields import is_sha256, show
+from research_exchange.documents.json import JsonValue
 from research_exchange.terminal.record import gates_table, judgment_report, what_is_wrong
 from research_exchange.terminal.words import Json, literal, problems, remarks, section, table
 
@@ -52,8 +53,9 @@ def local_judgment_report(report: Json) -> RenderableType:
         literal(report["title"], "bold"),
         judgment_report(judgment),
         *refused_files(report["refused"]),
+        *section("Capacity", *_capacity(judgment["capacity"])),
         *section("Worth a look", *_flags(judgment["flags"])),
-        *section("What the gates read", *_computed(judgment["gates"])),
+        *section("What was read, and whose word it is", *_computed(judgment)),
     )
 
 
@@ -81,18 +83,31 @@ def _flags(flags: Sequence[Json]) -> list[RenderableType]:
     return [remarks(entries)] if entries else []
 
 
+def _capacity(capacity: Json) -> list[RenderableType]:
+    """Whether the run may start again, where capacity stopped it (R-202)."""
+    return [] if capacity["requeue"] == "not_asked" else [literal(capacity["reason"])]
+
+
 def _from_update(flag: Json) -> str:
     return "" if flag["update"] is None else f"Update {flag['update']}: "
 
 
-def _computed(gates: Sequence[Json]) -> list[Table]:
-    """Each value that a gate read or computed, and whose word it is."""
+def _computed(judgment: Json) -> list[Table]:
+    """Each number that the run reports of its arms, and each value that a gate read or computed."""
     rows = [
-        (gate["gate"], name, f"{value[:12]}…" if is_sha256(value) else show(value), gate["provenance"].get(name, ""))
-        for gate in gates
+        ("reported", number["path"].removeprefix("metrics.arms."), show(number["value"]), number["provenance"])
+        for number in judgment["numbers"]
+    ]
+    rows += [
+        (gate["gate"], name, _short(value), gate["provenance"].get(name, ""))
+        for gate in judgment["gates"]
         for name, value in gate["computed"].items()
     ]
-    return [table(("gate", "value", "is", "from"), rows)] if rows else []
+    return [table(("by", "value", "is", "from"), rows)] if rows else []
+
+
+def _short(value: JsonValue) -> str:
+    return f"{value[:12]}…" if is_sha256(value) else show(value)
 
 
 def schemas_table(schemas: Mapping[str, str]) -> RenderableType:

@@ -139,44 +139,33 @@ def test_bytes_and_strings_stand_for_themselves(rx: Rx, written: Written) -> Non
     assert rx("check", written(document)).code == 1
 
 
-@pytest.mark.parametrize(
-    ("document", "sentence"),
-    [
-        ("[]", "A run document is a JSON object; this is an empty list."),
-        ("{", "is not a run document: Not JSON at line 1, column 2"),
-        ({}, "A run document has a spec; there is none."),
-        ({"spec": {}}, "A spec has a title"),
-        ({"spec": {"title": "x"}, "update": []}, 'and no "update".'),
-        ({"spec": {"title": "x"}, "updates": {}}, "updates is a list; found an empty object."),
-        ({"spec": {"title": "x"}, "evidence": 1}, "evidence is a list; found 1."),
-        ({"spec": {"title": "x"}, "evidence": [1]}, "evidence[0] is an object; found 1."),
-        ({"spec": {"title": "x"}, "evidence": [{"content": ""}]}, "evidence[0] needs a name and a kind"),
-        ({"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log"}]}, "exactly one of content and"),
-        (
-            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content_base64": "?"}]},
-            "evidence[0].content_base64 is not base64.",
-        ),
-        (
-            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content": "", "update": 0}]},
-            "evidence[0].update is the number of an update, from 1; found 0.",
-        ),
-        (
-            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content": "", "after": -1}]},
-            "evidence[0].after is the number of an update, or 0; found -1.",
-        ),
-        (
-            {"spec": {"title": "x"}, "evidence": [{"name": "a", "kind": "log", "content": ""}] * 2},
-            'evidence holds "a" twice',
-        ),
-        ({"spec": {"title": "x"}, "ended": True}, "ended says in words why the run ended; found true."),
-    ],
-)
-def test_what_is_no_run_document_is_one_sentence(rx: Rx, written: Written, document: Any, sentence: str) -> None:
+REFUSED = [case for case in vectors("run_documents")["cases"] if "refused" in case]
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=lambda case: case["name"])
+def test_what_is_no_run_document_is_one_sentence(rx: Rx, written: Written, case: Any) -> None:
     for command in ("check", "judge"):
-        answer = rx(command, written(document))
+        answer = rx(command, written(case["document"]))
         assert (answer.code, answer.out) == (2, "")
-        assert sentence in answer.err
+        assert case["refused"] in answer.err
         assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", [" ", "", "../x", 7, None])
+def test_a_file_of_an_update_without_a_usable_name_is_refused(rx: Rx, written: Written, name: Any) -> None:
+    files = [{"name": name, "kind": " ", "content": "x"}, 7, {}]
+    odd = [{"op": "add", "path": "/updates/0/evidence", "value": {"version": 1, "files": files}}]
+    answer = rx("check", written(patched(BASE, odd)))
+    assert answer.code == 1
+    assert "Refused as evidence, and left out" in answer.out
+
+
+def test_updates_in_files_are_counted_not_spelled(rx: Rx, tmp_path: Path) -> None:
+    folder = lay_out(tmp_path / "folder", BASE)
+    for number, path in enumerate(sorted((folder / "updates").iterdir())):
+        path.rename(folder / "updates" / f"{9 + number}.json")
+    (folder / "evidence" / ".hidden").write_text("not evidence")
+    assert rx("judge", folder).code == 0
 
 
 def test_a_folder_that_is_incomplete_is_one_sentence(rx: Rx, tmp_path: Path) -> None:
