@@ -8,6 +8,7 @@ from research_exchange.briefs.input import BriefInput
 from research_exchange.briefs.opening import opening, spec_block
 from research_exchange.briefs.texts import load
 from research_exchange.briefs.work import how_to_work
+from research_exchange.documents.effective_config import SETTINGS
 from research_exchange.documents.evidence import KINDS
 from research_exchange.documents.spec import Spec
 from research_exchange.experiment_features import check_applicability
@@ -51,7 +52,10 @@ def _decision(brief: BriefInput) -> str:
 def _evidence(brief: BriefInput) -> str:
     named = ("script", "effective_config", "code_revision", "code_patch", "predictions", "generated_tasks")
     further = ", ".join(f"`{kind}`" for kind in KINDS if kind not in named)
-    return brief.fill(load("evidence"), kinds=further, attachments=brief.fill(brief.profile.attachments))
+    settings = ", ".join(f"`{setting.name}`" for setting in SETTINGS)
+    return brief.fill(
+        load("evidence"), kinds=further, settings=settings, attachments=brief.fill(brief.profile.attachments)
+    )
 
 
 def _feasibility(brief: BriefInput) -> str:

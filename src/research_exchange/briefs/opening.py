@@ -42,8 +42,8 @@ def opening(brief: BriefInput) -> str:
 
 
 _CONTEXT_UNKNOWN = (
-    "**Context:** unknown. This version was saved before the context of ideas was kept with it. Work from the spec "
-    "alone: neither the idea as it reads today nor another run tells what was meant (R-003)."
+    "**Context:** unknown. What was known about the idea was not kept with this version. Work from the spec alone: "
+    "neither the idea as it reads today nor another run tells what was meant (R-003)."
 )
 
 

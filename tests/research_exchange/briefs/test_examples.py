@@ -12,10 +12,12 @@ from research_exchange.briefs import PROFILE_NAMES, render_brief
 from research_exchange.client import Run
 from research_exchange.documents.json import parse
 from research_exchange.evidence import checkpoint_problems, inline_files
+from research_exchange.schemas import SCHEMAS, schema_text
 from research_exchange.updates import PARTS, fold
 from tests.research_exchange.briefs.cases import changed, legacy, original
 from tests.research_exchange.briefs.reading import blocks, filled, sections
 from tests.research_exchange.rules.support import updates_of
+from tests.research_exchange.schemas.validation import faults
 
 BASE = {"status", "summary", "metrics", "completed_arms", "verdict", "outcome_reason", "capacity_block"}
 
@@ -65,6 +67,14 @@ def test_a_final_update_with_every_part_is_folded_without_a_remark() -> None:
     assert state.flags == ()
     assert state.is_final
     assert set(state.posted) == set(PARTS)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_an_example_of_a_part_has_its_published_shape(part: str) -> None:
+    shown = [example[part] for example in parsed() if part in example]
+    assert shown
+    if part in SCHEMAS:
+        assert [fault for value in shown for fault in faults(value, json.loads(schema_text(part)))] == []
 
 
 def test_the_evidence_example_is_admissible() -> None:

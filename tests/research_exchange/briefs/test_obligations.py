@@ -18,7 +18,11 @@ WORDS_IN_A_ROW = 7
 """Two texts that share so many took them from one another; code and names of fields are left aside."""
 
 OBLIGATIONS: list[dict[str, Any]] = json.loads((HERE / "obligations.json").read_text(encoding="utf-8"))["obligations"]
-BRIEFS = {"legacy": sections(render_brief(legacy())), "declared": sections(render_brief(declared()))}
+BRIEFS = {
+    "legacy": sections(render_brief(legacy())),
+    "declared": sections(render_brief(declared())),
+    "local": sections(render_brief(declared("spindle"))),
+}
 
 
 @pytest.mark.parametrize("duty", OBLIGATIONS, ids=lambda duty: f"{duty['rule']} {duty['section']}")
