@@ -11,22 +11,12 @@ from research_exchange.decision import CriterionState, decide
 from research_exchange.decision_verdict import outcome_of, state_of
 from research_exchange.documents import Spec
 from research_exchange.documents.decision_rule import Band
-from research_exchange.documents.evaluation import evaluator_id
 from research_exchange.documents.observations import MAX_BYTES, MAX_ROWS, read_file, read_rows
 from research_exchange.judgment import judge
+from tests.research_exchange.rules.grids import report, table
 from tests.research_exchange.rules.support import file_of, spec_of, updates_of, vectors
 
 FILES = vectors("observation_files")
-
-
-def provenance(items: list[str]) -> dict[str, Any]:
-    return {
-        "code_sha256": "a" * 64,
-        "prompt_template": "{question}",
-        "decoding": {"temperature": 0, "max_tokens": 16, "stop": []},
-        "parser": "last_number_v1",
-        "items": {"ids": items},
-    }
 
 
 def spec(criteria: list[dict[str, Any]], seeds: tuple[int, ...] = (0,), **rule: Any) -> Spec:
@@ -54,29 +44,6 @@ def criterion(margin: float, metric: str = "accuracy", **fields: Any) -> dict[st
         "bounds": [0, 1],
         **fields,
     }
-
-
-def report(values: dict[str, dict[str, dict[int, list[float]]]]) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-    """Rows and evaluation from metric → arm → seed → one value per item."""
-    count = len(next(iter(next(iter(next(iter(values.values())).values())).values())))
-    items = [f"item-{index:04d}" for index in range(count)]
-    evaluator = evaluator_id(provenance(items))
-    cells = [(m, a, s, v) for m, arms in values.items() for a, seeds in arms.items() for s, v in seeds.items()]
-    rows = [
-        {"item_id": item, "arm": arm, "seed": seed, "metric": metric, "value": value, "evaluator_id": evaluator}
-        for metric, arm, seed, cell in cells
-        for item, value in zip(items, cell, strict=True)
-    ]
-    scores = [
-        {"arm": arm, "metric": metric, "value": sum(cell) / count, "evaluator_id": evaluator, "seed": seed}
-        for metric, arm, seed, cell in cells
-    ]
-    return rows, {"version": 1, "evaluators": {evaluator: provenance(items)}, "scores": scores}
-
-
-def table(n11: int, n10: int, n01: int, n00: int) -> dict[str, dict[int, list[float]]]:
-    pairs = [(1, 1)] * n11 + [(1, 0)] * n10 + [(0, 1)] * n01 + [(0, 0)] * n00
-    return {"t": {0: [t for t, _ in pairs]}, "b": {0: [b for _, b in pairs]}}
 
 
 @pytest.mark.parametrize(
