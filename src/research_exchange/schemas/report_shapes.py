@@ -184,9 +184,13 @@ class Measurement(TypedDict):
     seconds: NonNegative
     units: Positive
     planned_units: NonNegative
-    samples: NotRequired[Annotated[int | None, about("How many were timed.", minimum=0)]]
-    gpu_count: Annotated[float | None, about("null where the allocation is unknown; 0 for a phase on CPUs.", minimum=0)]
-    allocation_source: Annotated[str | None, about("How the GPUs are known; needed where there are any (R-173).")]
+    samples: Annotated[int, about("How often it was timed.", minimum=0)]
+    gpu_count: NotRequired[
+        Annotated[float | None, about("null where the allocation is unknown; 0 for a phase on CPUs.", minimum=0)]
+    ]
+    allocation_source: NotRequired[
+        Annotated[str | None, about("How the GPUs are known; needed where there are any (R-173).")]
+    ]
 
 
 class Measurements(TypedDict):
@@ -204,16 +208,16 @@ class Recovery(TypedDict):
     """Time kept back for what goes wrong."""
 
     seconds: NonNegative
-    gpu_count: Annotated[float | None, about("As for a phase.", minimum=0)]
-    allocation_source: str | None
+    gpu_count: NotRequired[Annotated[float | None, about("As for a phase.", minimum=0)]]
+    allocation_source: NotRequired[str | None]
 
 
 class Yield(TypedDict):
     """How many generated tasks were accepted in the pilot, and how many are wanted (R-176)."""
 
-    attempted: Count
+    attempted: Annotated[int, about("Candidates of the pilot.", minimum=1)]
     accepted: Count
-    target_accepted: Count
+    target_accepted: Annotated[int, about("Tasks that the run needs.", minimum=1)]
     filter_samples_per_candidate: Count
 
 
@@ -221,9 +225,9 @@ class Feasibility(TypedDict):
     """Measured times, before the full comparison is started (R-170)."""
 
     config: NotRequired[AnyJson]
-    effective_config: NotRequired[AnyJson]
-    primary_endpoint: str
-    source: NotRequired[str]
+    effective_config: Annotated[Mapping[str, AnyJson], about("What was timed.")]
+    primary_endpoint: Annotated[str, about("The spec's.")]
+    source: Annotated[Text, about("Where the timings come from.")]
     measurements: Measurements
     generation: NotRequired[Yield | None]
     recovery: Recovery
@@ -264,9 +268,9 @@ class GenerationAudit(TypedDict):
 
     version: Version
     stage: Literal["before_training"]
-    dataset_file: Annotated[AnyJson, about("The retained file of generated tasks.")]
-    evaluation_file: Annotated[AnyJson, about("The retained file of the full evaluation set.")]
-    audit_file: NotRequired[Annotated[AnyJson, about("The retained file of this audit.")]]
+    dataset_file: Annotated[Text, about("The retained file of generated tasks, one in each line.")]
+    evaluation_file: Annotated[Text, about("The retained file of the full evaluation set.")]
+    audit_file: Annotated[str, about("The retained file of this audit.", pattern=r"\.json$")]
     sample_seed: int
     counts: AuditCounts
     samples: list[AuditSample]

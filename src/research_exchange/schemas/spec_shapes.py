@@ -1,8 +1,11 @@
 """The shape of an experiment spec (contract §2). Unknown fields are kept, so no shape is closed."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
 
+from research_exchange.documents.correctness_plan import PathKind
+from research_exchange.documents.decision_rule import WEIGHT_EDIT, Multiplicity
+from research_exchange.documents.generation_audit import AnswerComparison
 from research_exchange.schemas.about import (
     Alpha,
     AnyJson,
@@ -15,10 +18,11 @@ from research_exchange.schemas.about import (
     about,
     one_of,
 )
-from research_exchange.statistics.methods import METHODS
+from research_exchange.statistics import METHODS, UNITS
 
 __all__ = ["Spec"]
 
+_MULTIPLICITY = [each.value for each in Multiplicity]
 Bounds = Annotated[list[float], about("Two numbers, low < high.", minItems=2, maxItems=2)]
 
 
@@ -132,14 +136,15 @@ class LrScalingPlan(TypedDict):
     """How far the norm of an update may depart from proportionality to the learning rate (R-107)."""
 
     tolerance: NonNegative
-    learning_rates: NotRequired[list[Positive]]
+    learning_rates: NotRequired[Annotated[list[Positive] | None, about("The probes, where the plan fixes them.")]]
+    factors: NotRequired[Annotated[list[Text] | None, about("What is probed one by one.")]]
 
 
 class PlanPath(TypedDict):
     """One new code path, and what it is compared with."""
 
     id: Text
-    kind: Literal["loss", "optimizer"]
+    kind: PathKind
     baseline_revision: Annotated[str, about("The pinned revision of the stock behaviour (R-109).")]
     reference_revision: Annotated[str, about("The pinned revision of the treatment's reference (R-109).")]
     tolerances: Annotated[Mapping[str, Tolerance], about("By comparison, such as baseline_loss (R-103).")]
@@ -163,6 +168,17 @@ class Criterion(TypedDict):
     margin: float
     bounds: Annotated[Bounds, about("Every value of the metric lies in here, ends included (R-144).")]
     tie_band: NotRequired[Bounds | None]
+    cluster_by: NotRequired[
+        Annotated[Mapping[str, Text] | None, about("The cluster of each item, where items depend on one another.")]
+    ]
+
+
+class Population(TypedDict):
+    """The fixed list of items that the evaluated ones are a random subset of."""
+
+    items: Annotated[list[Text], about("All of them.", minItems=1, uniqueItems=True)]
+    size: Annotated[int, about("How many of them are evaluated.", minimum=1)]
+    sample_seed: int
 
 
 class ItemList(TypedDict, total=False):
@@ -185,20 +201,24 @@ class DecisionRule(TypedDict):
 
     version: Version
     estimand: NotRequired[str]
-    unit: Text
+    unit: Annotated[str, one_of(UNITS, "What the conclusion speaks about.")]
     seeds: Annotated[list[int], about("The schedule; no seed is added later (R-148).", minItems=1, uniqueItems=True)]
     alpha: Alpha
     method: Annotated[str, one_of(METHODS, "How the interval is computed.")]
     criteria: Annotated[list[Criterion], about("All of them have to pass.", minItems=1)]
-    kind: NotRequired[Annotated[Literal["weight_edit"] | None, about("Its arms report budgets (R-153).")]]
+    multiplicity: NotRequired[
+        Annotated[str | None, about("How the rule allows for several criteria.", enum=[None, *_MULTIPLICITY])]
+    ]
+    population: NotRequired[Population | None]
     selection: NotRequired[SelectionPlan | None]
+    kind: NotRequired[Annotated[str | None, about("Its arms report budgets (R-153).", enum=[None, WEIGHT_EDIT])]]
 
 
 class GenerationContract(TypedDict, total=False):
     """What an audit of generated tasks has to show (R-190)."""
 
     required: bool
-    answer_comparison: Literal["numeric_exact", "categorical_exact"] | None
+    answer_comparison: AnswerComparison | None
     min_sample_size: Annotated[int | None, about("0 or null means 100.", minimum=0)]
     max_label_errors: Count
     max_eval_overlaps: Count
