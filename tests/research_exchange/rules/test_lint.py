@@ -16,7 +16,7 @@ from research_exchange import lint as lint_package
 from research_exchange.decision_verdict import CriterionState, state_of
 from research_exchange.documents import Spec
 from research_exchange.lint import Finding, Level, lint
-from research_exchange.lint.linter import MAX_OF_A_CHECK
+from research_exchange.lint.linter import CHECKS, MAX_OF_A_CHECK
 from research_exchange.statistics import Range, Sample, paired_hoeffding
 from tests.research_exchange.rules.support import EXPERIMENTS, patched, spec_of, vectors
 
@@ -67,6 +67,15 @@ def test_changed_specs_under_other_names(case: dict[str, Any]) -> None:
     before = set(json.loads(renamed(json.dumps(CASES["originals"][case["base"]]), names)))
     assert set(case["cures"]) <= before
     assert keys(lint(changed(case))) == sorted((before - set(case["cures"])) | set(case["finds"]))
+
+
+def test_no_check_is_decoration() -> None:
+    """Each one finds something in some vector."""
+    specs = [read(name, "spec.original.json") for name in CASES["originals"]] + [
+        changed(case) for case in CASES["cases"]
+    ]
+    idle = [check.__name__ for check in CHECKS if not any(any(True for _ in check(spec)) for spec in specs)]
+    assert idle == []
 
 
 @pytest.mark.parametrize("name", CASES["sentences"])
