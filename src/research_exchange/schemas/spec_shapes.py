@@ -79,6 +79,8 @@ class Arm(TypedDict):
     name: Text
     role: NotRequired[Annotated[Text, about("What a decision rule may call it, such as treatment (R-14C).")]]
     seed: NotRequired[int]
+    steps: NotRequired[Count]
+    frozen: NotRequired[Annotated[bool, about("True for an arm that is not trained, such as the base model.")]]
     lr_grid: NotRequired[Annotated[list[Positive], about("The learning rates tried for this arm (R-152).", minItems=3)]]
 
 

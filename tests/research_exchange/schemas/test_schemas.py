@@ -1,6 +1,7 @@
 """The published schemas say what the definitions say, name all that the rules read, and fit what the rules accept."""
 
 import json
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -94,6 +95,24 @@ def test_what_the_gates_accept_has_the_shape_of_its_parts(example: Any) -> None:
 )
 def test_what_has_another_shape_is_told(name: str, value: Any, fault: str) -> None:
     assert any(found.startswith(fault) for found in faults(value, schema(name))), list(faults(value, schema(name)))
+
+
+def property_names(value: Any) -> set[str]:
+    """Of everything in a schema that has named properties."""
+    if isinstance(value, list):
+        return {name for entry in value for name in property_names(entry)}
+    if not isinstance(value, dict):
+        return set()
+    own = set(value.get("properties", {}))
+    return own.union(*(property_names(entry) for entry in value.values()))
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs/reference/gates").glob("*.md")), ids=lambda page: page.stem)
+def test_the_fields_of_a_gate_page_are_in_the_schemas(page: Path) -> None:
+    known = property_names(schema("spec")) | property_names(schema("update"))
+    cells = re.findall(r"^\| (`[^|]+?) \|", page.read_text(encoding="utf-8"), re.MULTILINE)
+    named = [code for cell in cells for code in re.findall(r"`([\w.\[\]*]+)`", cell)]
+    assert {field for code in named for field in re.findall(r"\w+", code)} - known == set()
 
 
 def test_a_spec_with_the_shape_is_a_spec() -> None:
