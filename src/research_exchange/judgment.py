@@ -4,7 +4,7 @@ A judgment is a function of documents alone: the same spec, updates and evidence
 in a runner's own check and on an exported bundle.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -25,6 +25,7 @@ from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.evaluation import check_comparability
 from research_exchange.evidence import checkpoint_problems
+from research_exchange.feasibility import check_feasibility
 from research_exchange.gate_results import all_gates
 from research_exchange.outcome import Basis, Objection, settle, withholds
 from research_exchange.predictions import PredictionFiles
@@ -74,6 +75,8 @@ class Judgment:
     undeclared: tuple[Undeclared, ...]
     """Settings that were changed without a word about it (R-080)."""
     capacity: Capacity
+    feasibility: Mapping[str, JsonValue]
+    """The projection from the timings that the run declares, as `FeasibilityCheck.to_json` (R-178)."""
     evidence: tuple[Expectation, ...]
     receipts: tuple[str, ...]
     """The verified receipts that were read."""
@@ -143,6 +146,7 @@ def judge(
         deviations=deviations,
         undeclared=undeclared,
         capacity=capacity,
+        feasibility=check_feasibility(spec, state).to_json(),
         evidence=check_completeness(spec, state, files),
         receipts=tuple(receipt.id for receipt in receipts),
         flags=(
