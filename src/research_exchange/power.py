@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from research_exchange.decision_plan import rule_problems
 from research_exchange.documents.decision_rule import Criterion, DecisionRule, Multiplicity, parse_decision_rule
@@ -138,8 +139,12 @@ def _card(
         n=n,
         n_from=source,
         assumed_discordance=discordance,
-        can_support=_all([each.can_support for each in criteria]),
-        can_refute=_all([each.can_refute for each in criteria]),
+        can_support=_together(
+            rule, [each.can_support for each in criteria], [each.effect_to_support for each in criteria], 1
+        ),
+        can_refute=_together(
+            rule, [each.can_refute for each in criteria], [each.effect_to_refute for each in criteria], -1
+        ),
         criteria=criteria,
         problems=hindrances + others,
         notes=() if hindrances else tuple(_notes(rule, n)),
@@ -229,10 +234,34 @@ def _can_tie(criterion: Criterion, half_width: float | None) -> bool | None:
     return band.high - band.low >= 2 * half_width and band.low <= criterion.margin <= band.high
 
 
-def _all(answers: Sequence[bool | None]) -> bool | None:
+def _together(
+    rule: DecisionRule, answers: Sequence[bool | None], effects: Sequence[float | None], direction: int
+) -> bool | None:
+    """Whether all criteria can come out alike: each by itself, and those that look at one effect from both sides.
+
+    Args:
+        answers: Whether each can by itself.
+        effects: The effect that each needs, where it is known.
+        direction: 1 where an effect has to be at least that, −1 where at most.
+    """
     if not answers or None in answers:
         return None
+    needs = list(zip(rule.criteria, effects, strict=True))
+    for (first, needed), (second, opposed) in combinations(needs, 2):
+        factor = _opposite(first, second)
+        if factor and needed is not None and opposed is not None and direction * (opposed / factor - needed) < 0:
+            return False
     return all(answers)
+
+
+def _opposite(first: Criterion, second: Criterion) -> float | None:
+    """The negative factor that turns the first contrast into the second; None where there is none."""
+    if first.metric != second.metric or first.weights.keys() != second.weights.keys():
+        return None
+    pairs = [(weight, second.weights[arm]) for arm, weight in first.weights.items() if weight or second.weights[arm]]
+    factors = {other / weight if weight else 0.0 for weight, other in pairs}
+    factor = factors.pop()
+    return factor if not factors and factor < 0 else None
 
 
 def _planned(spec: Spec, rule: DecisionRule, n: int | None) -> tuple[int | None, str | None]:
@@ -281,4 +310,4 @@ def _notes(rule: DecisionRule, n: int | None) -> Iterator[str]:
     if rule.multiplicity is Multiplicity.HOLM:
         yield "Holm's first step is shown; criteria that are left over get wider shares of alpha."
     if len(rule.criteria) > 1:
-        yield "A verdict needs all criteria to agree; each is shown by itself."
+        yield "A verdict needs all criteria to agree; the numbers of each are for it alone."
