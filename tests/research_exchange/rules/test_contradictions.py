@@ -1,0 +1,326 @@
+"""What a run retains or reports elsewhere, held against the verdict it claims (R-068, R-080, R-130 to R-138, R-215)."""
+
+import json
+from typing import Any
+
+import pytest
+
+from research_exchange.documents import EvidenceFile, Provenance
+from research_exchange.documents.receipts import Receipt
+from research_exchange.judgment import Judgment, judge
+from tests.research_exchange.rules.support import file_of, patched, spec_of, updates_of, vectors
+
+BASE = vectors("runs")["base"]
+FINAL = "/updates/2"
+OBSERVED = {(row["arm"], row["item_id"]): row["value"] for row in BASE["updates"][2]["decision"]["observations"]}
+PREDICTED = [json.loads(line) for line in BASE["evidence"][0]["content"].splitlines()]
+GRADED = [{**row, "value": OBSERVED[row["arm"], row["item_id"]]} for row in PREDICTED]
+(EVALUATOR,) = BASE["updates"][2]["evaluation"]["evaluators"]
+
+
+def predictions(rows: list[Any]) -> EvidenceFile:
+    return file_of("predictions.jsonl", "predictions", "".join(json.dumps(row) + "\n" for row in rows))
+
+
+def judged(
+    *operations: dict[str, Any], rows: list[Any] = PREDICTED, more: tuple[EvidenceFile, ...] = (), **options: Any
+) -> Judgment:
+    bundle = patched(BASE, operations)
+    return judge(spec_of(bundle["spec"]), updates_of(bundle["updates"]), [predictions(rows), *more], **options)
+
+
+def replace(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "replace", "path": path, "value": value}
+
+
+def add(path: str, value: Any) -> dict[str, Any]:
+    return {"op": "add", "path": path, "value": value}
+
+
+def flags(judgment: Judgment, rule: str) -> list[str]:
+    return [flag.text for flag in judgment.flags if flag.rule == rule]
+
+
+def with_row(arm: str, item: str, rows: list[Any] = PREDICTED, **changes: Any) -> list[Any]:
+    return [{**row, **changes} if (row["arm"], row["item_id"]) == (arm, item) else row for row in rows]
+
+
+# --- Predictions, item by item ---
+
+
+def swapped() -> list[Any]:
+    """One right answer less and one more: the mean stays."""
+    rows = with_row("trained", "q0", GRADED, value=0)
+    return with_row("trained", "q6", rows, value=1)
+
+
+def test_r134_grades_that_are_moved_between_items_of_an_arm() -> None:
+    judgment = judged(rows=swapped())
+    gate = judgment.gate("decision")
+    assert (judgment.recorded_verdict, judgment.withheld, gate.status) == ("inconclusive", True, "failed")
+    assert [problem.rule for problem in gate.problems] == ["R-134", "R-134"]
+    assert str(gate.problems[0]) == (
+        'R-134 evaluation.scores[0].predictions_ref: expected the value 1 of "q0", as in the observations, found 0. '
+        "Report one value for an item."
+    )
+    assert judgment.decision is not None
+    assert judgment.decision.criteria == (), "nothing is computed from rows that are contradicted"
+
+
+def test_r134_one_answer_that_is_graded_in_two_ways() -> None:
+    """Without grades in the predictions: both arms gave the same answer to q6, and only one is right."""
+    index = next(i for i, key in enumerate(OBSERVED) if key == ("trained", "q6"))
+    lie = [
+        replace(f"{FINAL}/decision/observations/{index}/value", 1),
+        replace(f"{FINAL}/evaluation/scores/0/value", 7 / 8),
+    ]
+    judgment = judged(*lie)
+    assert (judgment.withheld, judgment.gate("decision").status) == (True, "failed")
+    assert "R-134" in {problem.rule for problem in judgment.gate("decision").problems}
+    other_answer = judged(*lie, rows=with_row("trained", "q6", prediction="1"))
+    assert other_answer.recorded_verdict == "supported"
+
+
+def test_r134_a_right_answer_that_is_another_one_for_one_arm() -> None:
+    judgment = judged(rows=with_row("trained", "q6", reference="0"))
+    gate = judgment.gate("evaluation_comparability")
+    assert (judgment.withheld, gate.status) == (True, "failed")
+    (problem,) = gate.problems
+    assert (problem.rule, problem.found) == ("R-134", '"1"')
+    assert problem.expected == '"0" as the reference of "q6", as for "trained"'
+
+
+def test_r134_two_answers_to_one_item() -> None:
+    judgment = judged(rows=[*PREDICTED, {**PREDICTED[6], "prediction": "1"}])
+    gate = judgment.gate("evaluation_comparability")
+    assert (judgment.withheld, gate.status) == (True, "failed")
+    assert gate.problems[0].found == '2 rows of "q6"'
+
+
+def test_r147_grades_in_some_rows_only() -> None:
+    rows = [GRADED[0], *PREDICTED[1:]]
+    assert judged(rows=rows).gate("evaluation_comparability").status == "failed"
+
+
+def test_grades_that_agree_item_by_item_change_nothing() -> None:
+    assert judged(rows=GRADED).recorded_verdict == "supported"
+
+
+def test_a_report_that_has_predictions_read_again_and_again_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("research_exchange.prediction_checks.MAX_ROW_VISITS", 40)
+    score = BASE["updates"][2]["evaluation"]["scores"][0]
+    more = [add(f"{FINAL}/evaluation/scores/-", score) for _ in range(5)]
+    assert judged().recorded_verdict == "supported"
+    gate = judged(*more).gate("evaluation_comparability")
+    assert (gate.status, gate.problems[0].path) == ("unverified", "evaluation.scores")
+
+
+# --- Fewer items than the spec evaluates ---
+
+
+@pytest.mark.parametrize(("planned", "recorded"), [(8, "supported"), (9, "inconclusive"), (None, "supported")])
+def test_r080_the_number_of_items_is_the_specs(planned: int | None, recorded: str) -> None:
+    judgment = judged(add("/spec/eval", {"n_examples": planned}))
+    assert judgment.recorded_verdict == recorded
+    if recorded == "inconclusive":
+        (problem,) = judgment.gate("decision").problems
+        assert (problem.rule, problem.expected, problem.found) == ("R-080", "9 items", "8")
+
+
+@pytest.mark.parametrize(("effective", "recorded"), [("8 items", "supported"), ("80 items", "inconclusive")])
+def test_r080_a_stated_number_of_items_is_a_deviation_like_any_other(effective: str, recorded: str) -> None:
+    stated = {"field": "evaluator", "original": "9 items", "effective": effective, "reason": "one was broken"}
+    operations = [add("/spec/eval", {"n_examples": 9}), add("/updates/0/deviations/-", stated)]
+    assert judged(*operations).recorded_verdict == recorded
+
+
+# --- Settings that changed without a word ---
+
+
+def config(**settings: Any) -> EvidenceFile:
+    return file_of("config.json", "effective_config", json.dumps(settings))
+
+
+@pytest.mark.parametrize(
+    ("settings", "undeclared"),
+    [
+        ({"base_model": "tiny"}, []),
+        ({"model": "Tiny "}, []),
+        ({"base_model": "tiny-instruct"}, ["base_model"]),
+        ({"steps": 40}, []),
+        ({"steps": 30}, ["steps"]),
+        ({"steps": 40.0}, []),
+        ({"steps": "30"}, ["steps"]),
+        ({"steps": True}, []),
+        ({"batch_size": 32}, ["batch_size"]),
+        ({"learning_rate": 1e-4}, ["optimizer.lr"]),
+        ({"optimizer": {"lr": 2e-4}}, []),
+        ({"arm": "trained", "lr": 3e-4}, []),
+        ({"arm": "trained", "lr": 2e-4}, ["optimizer.lr"]),
+        ({"arm": "untrained", "lr": 2e-4}, []),
+        ({"lr": 3e-4}, []),
+        ({"dataset": {"name": "other", "n_examples": 10}}, ["dataset.name", "dataset.n_examples"]),
+        ({"eval": {"n_examples": 4}}, ["eval.n_examples"]),
+        ({"lora_rank": 64}, []),
+        ({"anything": 7}, []),
+    ],
+    ids=str,
+)
+def test_r080_settings(settings: dict[str, Any], undeclared: list[str]) -> None:
+    """Only what the spec fixes and the configuration repeats is compared."""
+    plan = [
+        add("/spec/steps", 40),
+        add("/spec/batch_size", 64),
+        add("/spec/optimizer", {"name": "adam", "lr": 2e-4}),
+        add("/spec/arms/0/lr", 3e-4),
+        add("/spec/dataset", {"name": "gsm8k", "n_examples": 100}),
+        add("/spec/eval", {"n_examples": 8}),
+    ]
+    judgment = judged(*plan, more=(config(**settings),))
+    assert [each.setting for each in judgment.undeclared] == undeclared
+    assert len(flags(judgment, "R-080")) == len(undeclared)
+    reported = judged(*plan, add("/updates/1/feasibility", {"effective_config": settings}))
+    assert [each.setting for each in reported.undeclared] == undeclared
+
+
+def test_r080_a_stated_change_is_declared_with_the_value_that_was_used() -> None:
+    stated = {"field": "steps", "original": "40", "effective": "30 steps", "reason": "time"}
+    operations = [add("/spec/steps", 40), add("/updates/0/deviations/-", stated)]
+    assert judged(*operations, more=(config(steps=30),)).undeclared == ()
+    (other,) = judged(*operations, more=(config(steps=20),)).undeclared
+    assert (other.setting, other.planned, other.effective, other.source) == ("steps", (40,), 20, "config.json")
+    assert flags(judged(*operations, more=(config(steps=20),)), "R-080") == [
+        "config.json has steps 20; the spec says 40, and no deviation is stated."
+    ]
+
+
+@pytest.mark.parametrize("content", ["steps: 30", "[1]", "", '{"steps": 30, "steps": 40}'])
+def test_a_configuration_in_another_form_is_left_to_people(content: str) -> None:
+    file = file_of("config.yaml", "effective_config", content)
+    assert judged(add("/spec/steps", 40), more=(file,)).undeclared == ()
+
+
+# --- When an evaluator was frozen ---
+
+
+def test_an_evaluator_on_record_before_anything_was_scored_is_not_remarked() -> None:
+    evaluation = {**BASE["updates"][2]["evaluation"], "scores": []}
+    judgment = judged(add("/updates/0/evaluation", evaluation))
+    assert flags(judgment, "R-130") == flags(judgment, "R-138") == []
+
+
+def test_r130_an_evaluator_that_comes_with_its_scores() -> None:
+    judgment = judged({"op": "remove", "path": "/updates/1/metrics"})
+    (text,) = flags(judgment, "R-130")
+    assert "together with its scores" in text
+    assert judgment.recorded_verdict == "supported", "a remark stops nothing"
+
+
+def test_r138_an_evaluator_after_a_metric_of_that_name() -> None:
+    """The untrained arm has an accuracy in update 2, the evaluator comes in update 3."""
+    assert len(flags(judged(), "R-138")) == 1
+
+
+def test_r008_scores_of_an_arm_that_the_spec_does_not_name() -> None:
+    score = {"arm": "third", "metric": "accuracy", "value": 1, "evaluator_id": EVALUATOR, "seed": 0}
+    assert flags(judged(add(f"{FINAL}/evaluation/scores/-", score)), "R-008") == [
+        'scores "third", which the spec does not name.'
+    ]
+
+
+def test_r135_without_a_rule_every_arm_is_compared() -> None:
+    operations = [
+        {"op": "remove", "path": "/spec/decision_rule"},
+        add("/spec/arms/-", {"name": "third"}),
+        add(f"{FINAL}/completed_arms/-", "third"),
+    ]
+    judgment = judged(*operations)
+    assert (judgment.withheld, judgment.gate("evaluation_comparability").status) == (True, "unverified")
+
+
+# --- Numbers, and who answers for them ---
+
+
+def test_r068_a_metric_that_the_rows_do_not_bear_out() -> None:
+    judgment = judged(replace(f"{FINAL}/metrics/arms/trained/accuracy", 0.99))
+    assert flags(judgment, "R-068") == ["reports metrics.arms.trained.accuracy = 0.99; its rows have 0.75."]
+    assert judgment.recorded_verdict == "supported", "the verdict rests on the rows"
+    assert {number.path: number.provenance for number in judgment.numbers} == {
+        "metrics.arms.trained.accuracy": Provenance.DECLARED,
+        "metrics.arms.untrained.accuracy": Provenance.RECOMPUTED,
+    }
+
+
+def test_r215_attested_is_only_what_a_receipt_states() -> None:
+    receipt = Receipt("r1", {"group_size": 1, "model": "tiny", "reward_spread": "0.4", "other": 3})
+    judgment = judged(receipts=(receipt,))
+    assert judgment.receipts == ("r1",)
+    assert judgment.gate("activation_gate").provenance == {
+        "reward_spread": Provenance.DECLARED,
+        "group_size": Provenance.ATTESTED,
+        "model": Provenance.ATTESTED,
+    }
+    assert flags(judgment, "R-215") == [
+        "activation_gate: reward_spread is declared as 0.4, which no receipt about it states."
+    ]
+    assert "attested" not in judged().canonical_bytes().decode()
+
+
+def test_r215_a_metric_without_rows_may_be_attested() -> None:
+    without = {"op": "remove", "path": "/spec/decision_rule"}
+    receipt = Receipt("r1", {"metrics.arms.trained.accuracy": 0.75})
+    for receipts, provenance in (((), Provenance.DECLARED), ((receipt,), Provenance.ATTESTED)):
+        number = judged(without, receipts=receipts).numbers[0]
+        assert (number.path, number.provenance, number.recomputed) == (
+            "metrics.arms.trained.accuracy",
+            provenance,
+            None,
+        )
+
+
+# --- What the report says about itself ---
+
+
+@pytest.mark.parametrize("value", [0, 1, "true", "yes", [], {}])
+def test_r078_neither_true_nor_false_withholds(value: Any) -> None:
+    judgment = judged(add(f"{FINAL}/original_hypothesis_tested", value))
+    assert (judgment.recorded_verdict, judgment.withheld, judgment.basis) == ("inconclusive", True, "report")
+    assert judgment.changed_experiment_verdict is None
+    assert judgment.deviations.hypothesis_tested is None
+
+
+def test_r078_a_slip_that_is_corrected_does_not_withhold() -> None:
+    slip = [add("/updates/0/original_hypothesis_tested", "yes"), add(f"{FINAL}/original_hypothesis_tested", True)]
+    assert judged(*slip).recorded_verdict == "supported"
+
+
+@pytest.mark.parametrize("value", ["false", " False"])
+def test_r078_false_as_text_is_false(value: str) -> None:
+    denied = [add("/updates/0/original_hypothesis_tested", value), add(f"{FINAL}/original_hypothesis_tested", True)]
+    judgment = judged(*denied)
+    assert (judgment.basis, judgment.changed_experiment_verdict) == ("changed_experiment", "supported")
+
+
+@pytest.mark.parametrize("field", ["primary_endpoint", "Training objective", "objective_function"])
+def test_r078_another_name_for_the_objective(field: str) -> None:
+    stated = {"field": field, "original": "a", "effective": "b", "reason": "r"}
+    assert judged(add("/updates/0/deviations/-", stated)).basis == "changed_experiment"
+
+
+@pytest.mark.parametrize("arm", [{"name": "trained"}, {"nam": "third"}, "third", {"name": ""}])
+def test_r008_an_arm_twice_or_without_a_name(arm: Any) -> None:
+    judgment = judged(add("/spec/arms/-", arm))
+    assert (judgment.withheld, judgment.basis) == (True, "incomplete_execution")
+
+
+def test_r008_arms_that_are_no_list() -> None:
+    judgment = judged(
+        replace("/spec/arms", {"trained": {}, "untrained": {}}), {"op": "remove", "path": "/spec/decision_rule"}
+    )
+    assert (judgment.withheld, judgment.basis) == (True, "incomplete_execution")
+
+
+def test_capacity_and_feasibility_stand_in_the_judgment() -> None:
+    value: Any = judged().to_json()
+    assert value["capacity"]["requeue"] == "not_asked"
+    assert value["feasibility"]["problems"] == ["Measured feasibility not recorded"]
