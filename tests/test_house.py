@@ -6,20 +6,9 @@ import sys
 import venv
 from pathlib import Path
 
+from tests.research_exchange.rules.test_bare_core import rule_modules
+
 ROOT = Path(__file__).parent.parent
-RULES = (
-    "documents",
-    "statistics",
-    "experiment_features",
-    "updates",
-    "deviations",
-    "evidence",
-    "evaluation",
-    "activation",
-    "decision",
-    "outcome",
-    "judgment",
-)
 
 
 def run(*command: str | Path) -> str:
@@ -32,8 +21,9 @@ def test_the_core_installs_alone_and_every_rule_imports(tmp_path: Path) -> None:
     venv.create(tmp_path / "bare", with_pip=True)
     python = tmp_path / "bare" / "bin" / "python"
     run(python, "-m", "pip", "install", "--quiet", "--constraint", "constraints.txt", ".")
-    modules = [f"research_exchange.{rule}" for rule in RULES]
+    modules = rule_modules()
     run(python, "-c", "; ".join(f"import {module}" for module in [*modules, "research_exchange.client"]))
+    run(python, "-c", "from research_exchange.schemas import SCHEMAS, schema_text; [schema_text(n) for n in SCHEMAS]")
     outside = "import sys; print([m for m in ('pydantic', 'fastapi', 'sqlalchemy', 'numpy') if m in sys.modules])"
     assert run(python, "-c", f"import {', '.join(modules)}; {outside}").strip() == "[]"
 
