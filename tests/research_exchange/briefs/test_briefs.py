@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from research_exchange.briefs import PROFILE_NAMES, SECTIONS, render_brief, service_profile
+from research_exchange.documents.evidence import KINDS
 from research_exchange.documents.idea import IdeaContext
 from research_exchange.documents.json import DocumentError
 from research_exchange.documents.launch import LaunchMode
@@ -119,6 +120,8 @@ def test_a_feasibility_check_that_a_spec_brings_along_is_not_taken_for_a_compute
     assert json.loads(printed)["feasibility_check"] == NOT_MEASURED
     with pytest.raises(ValueError, match="feasibility_check"):
         declared(feasibility_check=None)
+    undecided = changed(original("gs1_vs_grpo"), feasibility_required="yes")
+    assert "feasibility_check" not in json.loads(blocks(render_brief(declared(spec=undecided)), "json")[0])
 
 
 def features(**values: Any) -> dict[str, Any]:
@@ -198,6 +201,13 @@ def test_each_gate_is_named_with_whether_it_applies() -> None:
     assert rows["decision"] == "no"
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+) \|", render_brief(declared()), re.MULTILINE))
     assert (rows["correctness_preflight"], rows["selection"], rows["decision"]) == ("yes", "no", "yes")
+
+
+def test_every_kind_of_evidence_is_named_once() -> None:
+    """R-161"""
+    (line,) = re.findall(r"- \*\*What is expected\*\*.*?\n(?=- )", render_brief(legacy()), re.DOTALL)
+    named = re.findall(r"`(\w+)`", line)
+    assert sorted(named) == sorted(KINDS)
 
 
 def test_a_spec_without_a_rule_is_told_what_becomes_of_its_verdict() -> None:
