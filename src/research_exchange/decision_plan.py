@@ -25,9 +25,9 @@ def rule_problems(rule: DecisionRule) -> tuple[Problem, ...]:
     if method is None:
         return (_problem("method", f"a method of this Exchange ({', '.join(METHODS)})", show(rule.method)),)
     found = [*_rule_level(rule, method)]
-    for criterion in rule.criteria:
-        found += _range_problems(criterion)
-        found += _criterion_level(rule, criterion, method)
+    for index, criterion in enumerate(rule.criteria):
+        found += _range_problems(criterion, f"criteria[{index}]")
+        found += _criterion_level(rule, criterion, method, f"criteria[{index}]")
     return tuple(found)
 
 
@@ -44,8 +44,7 @@ def _rule_level(rule: DecisionRule, method: Method) -> Iterator[Problem]:
         yield _problem("population", f"none: {rule.method} does not use one", show(rule.population.items))
 
 
-def _criterion_level(rule: DecisionRule, criterion: Criterion, method: Method) -> Iterator[Problem]:
-    path = f"criteria[{show(criterion.id)}]"
+def _criterion_level(rule: DecisionRule, criterion: Criterion, method: Method, path: str) -> Iterator[Problem]:
     if not _fits(criterion, method.shape):
         yield _problem(f"{path}.weights", f"{_SHAPES[method.shape]}, for {rule.method}", show(criterion.weights))
     if criterion.cluster_by is None:
@@ -65,8 +64,7 @@ def _fits(criterion: Criterion, shape: Shape) -> bool:
     return shape is Shape.ANY or len(weights) == 1
 
 
-def _range_problems(criterion: Criterion) -> Iterator[Problem]:
-    path = f"criteria[{show(criterion.id)}]"
+def _range_problems(criterion: Criterion, path: str) -> Iterator[Problem]:
     bounds, weights = criterion.bounds, [abs(float(weight)) for weight in criterion.weights.values()]
     largest = max(abs(float(bounds.low)), abs(float(bounds.high))) * sum(weights)
     if not _SMALLEST <= largest <= _LARGEST:

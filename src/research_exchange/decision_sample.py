@@ -29,7 +29,7 @@ def take_sample(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: 
         grid: Of the criterion's metric.
     """
     before = findings.count
-    clusters = _clusters(criterion, grid, findings)
+    clusters = _clusters(rule, criterion, grid, findings)
     _check_population(rule, grid, findings)
     columns = {arm: [grid.column(arm, seed) for seed in rule.seeds] for arm in criterion.weights}
     by_seed = rule.unit == SEEDS
@@ -45,13 +45,13 @@ def take_sample(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: 
     return sample if findings.count == before else None
 
 
-def _clusters(criterion: Criterion, grid: Grid, findings: Findings) -> tuple[int, ...]:
+def _clusters(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: Findings) -> tuple[int, ...]:
     """The sizes of the clusters that the grid's items fall into."""
     if criterion.cluster_by is None:
         return ()
     missing = next((item for item in grid.items if item not in criterion.cluster_by), None)
     if missing is not None:
-        path = f"decision_rule.criteria[{show(criterion.id)}].cluster_by"
+        path = f"decision_rule.criteria[{rule.criteria.index(criterion)}].cluster_by"
         action = "Score the items that the spec knows the clusters of."
         findings.add("R-145", path, "the cluster of every item", f"none for {show(missing)}", action)
         return ()

@@ -25,6 +25,8 @@ __all__ = ["Chance", "CriterionPower", "PowerCard", "power_card"]
 
 DISCORDANCE = 0.16
 """Share of items that exactly one of two arms gets right, where a reader says nothing else."""
+SMALLEST_SHARE = 1e-6
+"""Of a contrast's range: a smaller margin takes more items than there are."""
 MOST_ORDERED = 2_000
 """Items up to which thresholds of order-dependent methods are searched for: each step replays every bet."""
 
@@ -204,8 +206,8 @@ def _chances(outlook: Outlook, margin: float, above: int | None, below: int | No
 
 
 def _n_for_margin(outlook: Outlook, margin: float) -> int | None:
-    """None for a margin of 0, for clusters of unknown sizes, and where it takes more than can be searched."""
-    if margin == 0 or outlook.clusters:
+    """None for a margin of next to nothing, for clusters, and where it takes more than can be searched."""
+    if margin < outlook.reach.width * SMALLEST_SHARE or outlook.clusters:
         return None
     if outlook.method.interval is paired_hoeffding and outlook.population is None:
         return sample_size(margin, outlook.reach.width, outlook.alpha)

@@ -21,7 +21,7 @@ def half_width(n: float, width: float, alpha: float) -> float:
 
 def sample_size(half_width: float, width: float, alpha: float) -> int:
     """The fewest independent contrasts whose half-width is not above the one given: R² ln(2/α) / (2h²), rounded up."""
-    return math.ceil(width**2 * math.log(2 / alpha) / (2 * half_width**2))
+    return math.ceil((width / half_width) ** 2 * math.log(2 / alpha) / 2)
 
 
 def paired_hoeffding(sample: Sample, alpha: float) -> Interval:

@@ -123,6 +123,11 @@ def test_a_tie_band_must_hold_the_interval() -> None:
     assert only(card()).can_tie is None
 
 
+@pytest.mark.parametrize("margin", [0, 5e-324, -1e-300, 1e-7])
+def test_a_margin_of_next_to_nothing_takes_more_items_than_there_are(margin: float) -> None:
+    assert only(card(criteria=[{"margin": margin}])).n_for_margin is None
+
+
 def test_one_arm_against_a_constant_counts_passed_items() -> None:
     criterion = only(card(100, method="clopper_pearson", criteria=[{"weights": {"treatment": 1}, "margin": 0.5}]))
     assert (criterion.net_wins_to_support, criterion.net_wins_to_refute) == (61, 39)
