@@ -43,8 +43,9 @@ def judge(
 ) -> None:
     """Judge a run: recompute what its evidence bears out.
 
-    A run on an Exchange is judged there, from its evidence as it is now, and the judgment is put on record. A run in
-    files is judged here, and nothing is recorded.
+    A run on an Exchange is judged there, from its evidence as it is now, and that is put on record.
+
+    A run in files is judged here by the same rules, and nothing is recorded.
     """
     if _RUN_ID.fullmatch(run):
         judgment = _judge_on_exchange(run, data, exchange, as_json)

@@ -69,7 +69,9 @@ def power(
 
 def brief(
     spec: SpecPath,
-    profile: Annotated[str, typer.Option(help="The training service it is written for.")] = "spindle",
+    profile: Annotated[
+        str, typer.Option(help="The training service it is written for: modal-spindle, spindle or tinker.")
+    ] = "spindle",
     mode: Annotated[str, typer.Option(help="ordinary, or redo.")] = "ordinary",
     spec_id: Annotated[str, typer.Option(help="The id of the spec version.")] = "exp_0000000000",
     run_id: Annotated[str, typer.Option(help="The id of the run.")] = "run_0000000000",
@@ -98,7 +100,7 @@ def brief(
 
 
 def schema(
-    name: Annotated[str | None, typer.Argument(metavar="[NAME]", help="Its name; without one they are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name; without one they are listed.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the JSON Schema of a document, or list the schemas."""

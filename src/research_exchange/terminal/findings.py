@@ -17,6 +17,12 @@ _LEVELS = {
     "question": "Questions: only prose says it, so a reviewer decides",
 }
 
+_STANDINGS = {
+    "passed": ("Checked: all that applies passes.", "green"),
+    "failed": ("Checked: something is wrong and has to be mended.", "bold red"),
+    "unverified": ("Not all could be checked: something is missing, or it is unknown whether it applies.", "yellow"),
+}
+
 
 def lint_report(report: Json) -> RenderableType:
     """What lint finds in a spec, the gravest first."""
@@ -38,8 +44,8 @@ def count_findings(counts: Mapping[str, int]) -> str:
 def check_report(report: Json) -> RenderableType:
     """What the Exchange would make of a run as it stands: files, gates, and what to mend."""
     judgment: Json = report["judgment"]
-    parts: list[RenderableType] = [literal(report["title"], "bold"), literal(_extent(report)), ""]
-    parts.append(gates_table(judgment["gates"]))
+    parts: list[RenderableType] = [literal(report["title"], "bold"), literal(_extent(report))]
+    parts += [literal(*_STANDINGS[report["status"]]), "", gates_table(judgment["gates"])]
     parts += what_is_wrong(judgment)
     parts += refused_files(report["refused"])
     parts += section("Worth a look", *_flags(judgment["flags"]))
@@ -68,10 +74,8 @@ def refused_files(refused: Sequence[Json]) -> list[RenderableType]:
 
 def _extent(report: Json) -> str:
     judgment: Json = report["judgment"]
-    return (
-        f"{_count(judgment['through_update'], 'update')}, {_count(report['files'], 'file')} of evidence, "
-        f"{judgment['status']}: {report['status']}."
-    )
+    updates, files = _count(judgment["through_update"], "update"), _count(report["files"], "file")
+    return f"{updates} and {files} of evidence; the run is reported as {judgment['status']}."
 
 
 def _count(count: int, what: str) -> str:

@@ -82,7 +82,7 @@ def test_a_changed_byte_in_a_folder_is_lost_evidence(rx: Rx, tmp_path: Path) -> 
 def test_a_run_that_passes_every_gate_is_checked_well(rx: Rx, written: Written) -> None:
     answer = rx("check", written(BASE))
     assert (answer.code, answer.err) == (0, "")
-    assert "succeeded: passed." in answer.out
+    assert "Checked: all that applies passes." in answer.out
 
 
 def test_what_is_wrong_stands_with_its_rule_and_what_to_do(rx: Rx, written: Written) -> None:
@@ -99,7 +99,8 @@ def test_what_is_wrong_stands_with_its_rule_and_what_to_do(rx: Rx, written: Writ
 def test_what_is_missing_while_a_run_goes_on_could_not_be_checked(rx: Rx, written: Written) -> None:
     answer = rx("check", written({**BASE, "updates": BASE["updates"][:1]}))
     assert answer.code == 3
-    assert "running: unverified." in answer.out
+    assert "Not all could be checked" in answer.out
+    assert "reported as running." in answer.out
 
 
 def test_a_file_that_would_be_refused_is_left_out_and_said(rx: Rx, written: Written) -> None:
