@@ -9,7 +9,7 @@ from rich.table import Table
 from research_exchange.documents.fields import is_sha256, show
 from research_exchange.documents.json import JsonValue
 from research_exchange.terminal.record import gates_table, judgment_report, what_is_wrong
-from research_exchange.terminal.words import Json, literal, problems, remarks, section, table
+from research_exchange.terminal.words import Json, literal, printable, problems, remarks, section, table
 
 _LEVELS = {
     "error": "Errors: a new version is not saved with these",
@@ -123,6 +123,6 @@ def print_brief(text: str) -> None:
     """Laid out for a reader in a terminal, and the very text elsewhere."""
     console = Console(highlight=False)
     if console.is_terminal:
-        console.print(Markdown(text))
+        console.print(Markdown(printable(text)))
     else:
         print(text, end="")

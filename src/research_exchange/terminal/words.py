@@ -15,7 +15,12 @@ STATUS_STYLES = {"passed": "green", "failed": "red", "unverified": "yellow", "un
 
 def literal(line: str, style: str = "") -> Text:
     """Text as it stands: neither markup nor a control sequence."""
-    return Text("".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in line), style=style)
+    return Text(printable(line), style=style)
+
+
+def printable(text: str) -> str:
+    """The text with a replacement for each control character, so that it cannot steer a terminal."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
