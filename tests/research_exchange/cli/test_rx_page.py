@@ -1,5 +1,6 @@
 """The page about `rx` names every command and every option, and none that is not there."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import pytest
 import typer
 
 from research_exchange.cli.app import app
+from research_exchange.documents.run_document import RunDocument
 
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "rx-cli.md").read_text(encoding="utf-8")
 GROUP: Any = typer.main.get_command(app)
@@ -31,6 +33,14 @@ def test_help_says_what_a_command_and_each_option_is_for(name: str) -> None:
     command = COMMANDS[name]
     assert command.help
     assert [parameter.name for parameter in command.params if not getattr(parameter, "help", None)] == []
+
+
+def test_the_run_document_on_the_page_is_one() -> None:
+    (example,) = re.findall(r"^```json\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    document = RunDocument.parse(example.encode())
+    assert [file.name for file in document.evidence] == ["train.py"]
+    described = PAGE.partition("**A run document**")[2].partition("**A folder**")[0]
+    assert re.findall(r"^\| `(\w+)`", described, re.MULTILINE) == list(json.loads(example))
 
 
 def test_exit_codes_are_those_of_the_help() -> None:
