@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from research_exchange.documents.effective_config import SETTINGS, effective, planned
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
-from research_exchange.documents.fields import as_list, as_mapping, is_text, show
+from research_exchange.documents.fields import as_list, as_mapping, is_text, is_whole, show
 from research_exchange.documents.gates import Flag
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 from research_exchange.documents.run_state import Posted, RunState
@@ -16,6 +16,8 @@ from research_exchange.documents.spec import Spec
 __all__ = ["FIELDS", "Deviation", "Deviations", "Recording", "Undeclared", "find_undeclared", "fold_deviations"]
 
 FIELDS = ("model", "objective", "effective_batch", "steps", "dataset", "evaluator", "endpoint")
+MAX_UNDECLARED = 20
+"""Changed settings that are named; a run that shows more has a plan of its own."""
 CHANGES_HYPOTHESIS = frozenset({"objective", "endpoint"})
 """A run that changes one of these, however it spells them, tests another hypothesis, whatever it says (R-078)."""
 
@@ -103,7 +105,7 @@ def find_undeclared(
                 continue
             if not deviations.states({setting.name, setting.deviation, *setting.words}, used):
                 found.setdefault((setting.name, str(used)), Undeclared(setting.name, allowed, used, source))
-    return tuple(found.values())
+    return tuple(found.values())[:MAX_UNDECLARED]
 
 
 def _configurations(state: RunState, shelf: EvidenceShelf) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
@@ -117,6 +119,20 @@ def _configurations(state: RunState, shelf: EvidenceShelf) -> Iterator[tuple[str
     for posted in state.posted.get("feasibility", ()):
         source = f"feasibility.effective_config in update {posted.update}"
         yield source, as_mapping(as_mapping(posted.value).get("effective_config"))
+    if state.is_final:
+        yield from _last_checkpoints(state)
+
+
+def _last_checkpoints(state: RunState) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    """How many steps the farthest checkpoint of each arm is from the start, once the run has ended."""
+    last: dict[str, tuple[int, str]] = {}
+    for posted in state.posted.get("evidence", ()):
+        for index, entry in enumerate(as_list(as_mapping(posted.value).get("checkpoints"))):
+            arm, step = (as_mapping(entry).get(name) for name in ("arm", "step"))
+            if isinstance(arm, str) and is_whole(step) and step > last.get(arm, (0, ""))[0]:
+                last[arm] = step, f"evidence.checkpoints[{index}] in update {posted.update}"
+    for arm, (step, source) in last.items():
+        yield source, {"arm": arm, "steps": step}
 
 
 def _equal(used: float | str, value: float | str) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from research_exchange.documents.decision_rule import DecisionRule, parse_decision_rule
 from research_exchange.documents.evaluation import Comparison, Evaluation, Score, evaluator_id, parse_evaluation
 from research_exchange.documents.evidence import EvidenceShelf
-from research_exchange.documents.fields import show, show_names
+from research_exchange.documents.fields import as_list, as_mapping, is_text, show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import Posted, RunState
@@ -39,7 +39,7 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     false = [problem for evaluator in evaluation.evaluators.values() for problem in evaluator.contradictions]
     gaps = [*evaluation.gaps, *(gap for evaluator in evaluation.evaluators.values() for gap in evaluator.gaps)]
     gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(state)
-    check = check_predictions(evaluation, predictions)
+    check = check_predictions(evaluation, predictions, _trained(state))
     false += check.false
     gaps += check.gaps
     rule = parse_decision_rule(spec).rule
@@ -167,6 +167,17 @@ def _conflicts(state: RunState) -> list[Problem]:
                 expected = f"{earlier.value!r}, as in {earlier.path} of update {update}"
                 found.append(Problem("R-137", path, expected, show(score.value), "Keep one score."))
     return found
+
+
+def _trained(state: RunState) -> dict[str, set[str]]:
+    """Checkpoint URI to the arms that it was reported as a checkpoint of (R-160)."""
+    arms: dict[str, set[str]] = {}
+    for posted in state.posted.get("evidence", ()):
+        for entry in as_list(as_mapping(posted.value).get("checkpoints")):
+            arm, uri = (as_mapping(entry).get(name) for name in ("arm", "uri"))
+            if is_text(arm) and is_text(uri):
+                arms.setdefault(uri, set()).add(arm)
+    return arms
 
 
 def _timing_flags(rule: DecisionRule | None, state: RunState) -> tuple[Flag, ...]:

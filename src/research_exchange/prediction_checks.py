@@ -1,12 +1,12 @@
 """What the retained predictions say about the scores that were reported from them (R-134, R-147, R-16B)."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from research_exchange.documents.evaluation import SCORE_TOLERANCE, Evaluation, Score
 from research_exchange.documents.evidence import EvidenceLost
-from research_exchange.documents.fields import is_number, is_same, show
+from research_exchange.documents.fields import is_number, is_same, show, show_names
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_PROBLEMS
@@ -31,10 +31,16 @@ class PredictionCheck:
     """What is missing to bear it out."""
 
 
-def check_predictions(evaluation: Evaluation, files: PredictionFiles) -> PredictionCheck:
-    """Every score that names its predictions is borne out by them, and all of them grade against the same answers."""
+def check_predictions(
+    evaluation: Evaluation, files: PredictionFiles, trained: Mapping[str, Collection[str]]
+) -> PredictionCheck:
+    """Every score is borne out by the predictions behind it, and all of them grade against the same answers.
+
+    Args:
+        trained: Checkpoint URI to the arms that it was reported as a checkpoint of.
+    """
     false: list[Problem] = []
-    gaps: list[Problem] = []
+    gaps: list[Problem] = _unnamed(evaluation, files)
     visits = 0
     for score in evaluation.scores:
         if score.predictions is None:
@@ -46,7 +52,7 @@ def check_predictions(evaluation: Evaluation, files: PredictionFiles) -> Predict
             gaps.append(Problem("R-134", "evaluation.scores", "each prediction behind one score", found, action))
             break
         check = _check_score(score, evaluation, files)
-        false += check.false
+        false += (*check.false, *_check_checkpoint(score, files, trained))
         gaps += check.gaps
     return PredictionCheck((*false, *_check_references(evaluation, files)), tuple(gaps))
 
@@ -61,6 +67,47 @@ def backed_scores(evaluation: Evaluation, files: PredictionFiles) -> Iterator[tu
             return
         if rows:
             yield score, rows
+
+
+def _unnamed(evaluation: Evaluation, files: PredictionFiles) -> list[Problem]:
+    """Predictions of a score that are retained and not named by it would escape every check (R-133)."""
+    scores = [score for score in evaluation.scores if score.predictions is None]
+    held: dict[tuple[JsonValue, ...], str] = {}
+    for file in files.shelf.files if scores else ():
+        if file.kind == "predictions":
+            try:
+                rows = files.read(file.name).rows
+            except EvidenceLost:
+                continue
+            for row in rows:
+                keys = (row["arm"], row.get("metric"), row.get("evaluator_id"), row.get("seed"))
+                if all(isinstance(key, (str, int, type(None))) for key in keys):
+                    held.setdefault(keys, file.name)
+    found = []
+    for score in scores:
+        key = (score.arm, score.metric, score.evaluator)
+        name = held.get((*key, score.seed)) or held.get((*key, None))
+        if name is not None:
+            expected, action = (
+                f"{show(name)}, which holds rows of it",
+                "Name the predictions that the score was made of.",
+            )
+            found.append(Problem("R-133", f"{score.path}.predictions_ref", expected, "nothing", action))
+    return found[:MAX_PROBLEMS]
+
+
+def _check_checkpoint(
+    score: Score, files: PredictionFiles, trained: Mapping[str, Collection[str]]
+) -> tuple[Problem, ...]:
+    """Rows that say which weights answered do not name another arm's (R-134)."""
+    for row in _rows_behind(score, files) if trained else ():
+        uri = row.get("checkpoint")
+        arms = trained.get(uri, ()) if isinstance(uri, str) else ()
+        if arms and score.arm not in arms:
+            expected = f"answers of a checkpoint of {show(score.arm)}"
+            found, action = f"those of {show_names(sorted(arms))}", "Score each arm from its own weights."
+            return (Problem("R-134", f"{score.path}.predictions_ref", expected, found, action),)
+    return ()
 
 
 def _check_score(score: Score, evaluation: Evaluation, files: PredictionFiles) -> PredictionCheck:

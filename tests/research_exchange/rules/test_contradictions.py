@@ -115,6 +115,30 @@ def test_a_report_that_has_predictions_read_again_and_again_is_cut_off(monkeypat
     assert (gate.status, gate.problems[0].path) == ("unverified", "evaluation.scores")
 
 
+def test_r133_predictions_that_are_retained_and_not_named() -> None:
+    """Not naming them would escape every check."""
+    judgment = judged({"op": "remove", "path": f"{FINAL}/evaluation/scores/0/predictions_ref"}, rows=swapped())
+    gate = judgment.gate("evaluation_comparability")
+    assert (judgment.withheld, gate.status) == (True, "unverified")
+    (problem,) = gate.problems
+    assert (problem.rule, problem.path) == ("R-133", "evaluation.scores[0].predictions_ref")
+    others = [row for row in PREDICTED if row["arm"] == "untrained"]
+    without = {"op": "remove", "path": f"{FINAL}/evaluation/scores/0/predictions_ref"}
+    assert judged(without, rows=others).recorded_verdict == "supported", "nothing of that arm is retained"
+
+
+def test_r134_answers_of_the_other_arms_checkpoint() -> None:
+    checkpoint = {"arm": "untrained", "step": 1, "uri": "tinker://abc/weights/untrained"}
+    evidence = add("/updates/1/evidence", {"version": 1, "files": [], "checkpoints": [checkpoint]})
+    rows = with_row("trained", "q3", checkpoint=checkpoint["uri"])
+    gate = judged(evidence, rows=rows).gate("evaluation_comparability")
+    assert (gate.status, gate.problems[0].found) == ("failed", 'those of "untrained"')
+    own = with_row("untrained", "q3", checkpoint=checkpoint["uri"])
+    assert judged(evidence, rows=own).recorded_verdict == "supported"
+    unknown = with_row("trained", "q3", checkpoint="tinker://abc/weights/other")
+    assert judged(evidence, rows=unknown).recorded_verdict == "supported"
+
+
 # --- Fewer items than the spec evaluates ---
 
 
@@ -192,6 +216,18 @@ def test_r080_a_stated_change_is_declared_with_the_value_that_was_used() -> None
     assert flags(judged(*operations, more=(config(steps=20),)), "R-080") == [
         "config.json has steps 20; the spec says 40, and no deviation is stated."
     ]
+
+
+@pytest.mark.parametrize(
+    ("steps", "undeclared"), [([40], []), ([20, 40], []), ([20], ["steps"]), ([40, 80], ["steps"])]
+)
+def test_r080_steps_of_the_last_checkpoint(steps: list[int], undeclared: list[str]) -> None:
+    checkpoints = [{"arm": "trained", "step": step, "uri": f"tinker://abc/weights/{step}"} for step in steps]
+    evidence = add("/updates/1/evidence", {"version": 1, "files": [], "checkpoints": checkpoints})
+    judgment = judged(add("/spec/steps", 40), evidence)
+    assert [each.setting for each in judgment.undeclared] == undeclared
+    running = judged(add("/spec/steps", 40), evidence, {"op": "remove", "path": FINAL})
+    assert running.undeclared == (), "there may be more to come"
 
 
 @pytest.mark.parametrize("content", ["steps: 30", "[1]", "", '{"steps": 30, "steps": 40}'])
