@@ -10,9 +10,10 @@ from typing import NamedTuple
 from research_exchange.documents.decision_rule import Criterion, parse_decision_rule
 from research_exchange.documents.fields import is_whole, show, show_names
 from research_exchange.documents.findings import Findings
-from research_exchange.documents.gates import GateStatus, Problem, Provenance, Reading
+from research_exchange.documents.gates import Flag, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.manifests import MANIFESTS, Manifest, batch_hash, parse_manifests
+from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Arm, Spec
 
@@ -44,7 +45,8 @@ def read_manifests(spec: Spec, state: RunState) -> Reading:
         if len({entry.sha256 for _, entry in entries}) == 1
     }
     sources = dict.fromkeys(shared, Provenance.RECOMPUTED)
-    return Reading(findings.status, _REASONS[findings.status], findings.problems, shared, sources)
+    flags = _short_records(spec, by_arm, posted.update)
+    return Reading(findings.status, _REASONS[findings.status], findings.problems, shared, sources, flags)
 
 
 _REASONS = {
@@ -157,3 +159,16 @@ def _check_earlier(
                     path, expected = f"{now.path}.adaptation_batch_ids", f"the batches of update {posted.update} first"
                     found = _difference(now.ids, entry.ids)
                     findings.miss("R-182", path, expected, found, "Keep the record of what was consumed.")
+
+
+def _short_records(spec: Spec, by_arm: Mapping[str, Sequence[Manifest]], update: int) -> tuple[Flag, ...]:
+    """Arms with fewer batches than steps: a record that ends early shows no difference that comes later (R-181)."""
+    flags = []
+    for arm in spec.arms:
+        steps = arm.value.get("steps")
+        for entry in by_arm.get(arm.name, ()):
+            count = len(entry.ids) + entry.warmup_batches
+            if is_whole(steps) and count < steps:
+                text = f"records {count} batches of {show(arm.name)}, which takes {steps} steps."
+                flags.append(Flag("R-181", update, text))
+    return tuple(flags[:MAX_PROBLEMS])

@@ -11,7 +11,7 @@ from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.fields import is_same, show
 from research_exchange.documents.findings import Findings
 from research_exchange.documents.gates import Flag, GateStatus, Problem, Provenance, Reading
-from research_exchange.documents.json import JsonValue
+from research_exchange.documents.json import JsonValue, canonical
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.provenance import PROVENANCE, ArmProvenance, parse_provenance
 from research_exchange.documents.restoration_plan import Group, RestorationPlan, parse_restoration_plan
@@ -19,6 +19,7 @@ from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.optimizer_checks import check_optimizer
 from research_exchange.proof_files import ProofFiles
+from research_exchange.restore_equivalence import check_equivalence
 
 __all__ = ["plan_problems", "read_restoration"]
 
@@ -67,11 +68,8 @@ def _nothing_reported(plan: RestorationPlan, state: RunState) -> Reading:
 
 def _changes(history: Sequence[Posted]) -> list[Posted]:
     """The reports without those that repeat the one before."""
-    return [
-        posted
-        for index, posted in enumerate(history)
-        if index == 0 or not is_same(posted.value, history[index - 1].value)
-    ]
+    texts = [b"", *(canonical(posted.value) for posted in history)]
+    return [posted for posted, before, text in zip(history, texts, texts[1:], strict=False) if text != before]
 
 
 @dataclass(frozen=True)
@@ -98,8 +96,7 @@ class _Check:
 
     def read(self, posted: Posted) -> _Result:
         report, findings = parse_provenance(posted.value), Findings()
-        for problem in self.plan.problems:
-            findings.miss(problem.rule, problem.path, problem.expected, problem.found, problem.action)
+        findings.add_gaps(self.plan.problems)
         findings.add(report.findings)
         entries = _by_arm(self._spec, report.arms)
         shared: dict[str, JsonValue] = {}
@@ -132,6 +129,9 @@ class _Check:
                 if self.plan.output_required and not entry.output.available:
                     path, action = f"{entry.output.path}.available", "Capture the outputs of the fixed batch first."
                     findings.miss("R-09A", path, "true, as the spec requires", "false", action)
+                if self.plan.equivalence is not None and entry.restore_count:
+                    path = f"{entry.path}.restore_equivalence"
+                    check_equivalence(self.plan.equivalence, entry.equivalence, path, findings)
                 if group.is_resumed and entry.restore_count == 0:
                     path, action = f"{entry.path}.restore_count", "An arm by itself is one that was resumed: load it."
                     findings.contradict("R-09B", path, "at least 1 restore", "0", action)

@@ -242,7 +242,7 @@ def _compare(name: str, tolerance: Tolerance, entry: ReportedPath, findings: _Fi
         own.miss("R-103", f"{entry.path}.errors.{name}", "the four measured errors", "nothing", _MEASURE)
         errors = Errors(entry.path, None, None, None, None, ())
     largest, reference, cosine = errors.max_abs_error, errors.reference_max_abs, errors.cosine_similarity
-    limit = None if reference is None else tolerance.atol + tolerance.rtol * reference
+    limit = None if reference is None else tolerance.limit(reference)
     if largest is not None and limit is not None and largest > limit:
         own.fail("R-104", f"{errors.path}.max_abs_error", f"at most {limit!r}", repr(largest))
     if cosine is not None and tolerance.min_cosine is not None and cosine < tolerance.min_cosine:

@@ -20,6 +20,7 @@ __all__ = [
     "is_pinned",
     "is_scalar",
     "parse_plan",
+    "parse_tolerance",
 ]
 
 
@@ -51,6 +52,10 @@ class Tolerance:
     atol: float
     rtol: float
     min_cosine: float | None
+
+    def limit(self, reference_max_abs: float) -> float:
+        """The largest error that is accepted beside a reference of this size (R-104)."""
+        return self.atol + self.rtol * reference_max_abs
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,19 @@ def parse_plan(value: JsonValue) -> CorrectnessPlan:
     return CorrectnessPlan(tuple(path for path in paths if path is not None), tuple(gaps))
 
 
+def parse_tolerance(value: JsonValue, path: str, gaps: list[Problem]) -> Tolerance:
+    """Reads one tolerance that stands at `path`. Never raises: what is malformed is added to `gaps`."""
+    entry = as_mapping(value)
+    atol, rtol, cosine = (entry.get(name) for name in ("atol", "rtol", "min_cosine"))
+    for name, number in (("atol", atol), ("rtol", rtol)):
+        if not is_size(number):
+            gaps.append(Problem("R-101", f"{path}.{name}", "a number of at least 0", show(number), _REVISE))
+    if cosine is not None and not (is_number(cosine) and abs(cosine) <= 1):
+        gaps.append(Problem("R-101", f"{path}.min_cosine", "a number in [-1, 1], or none", show(cosine), _REVISE))
+    _refuse_unknown(entry, ("atol", "rtol", "min_cosine"), path, gaps)
+    return Tolerance(_float(atol) or 0.0, _float(rtol) or 0.0, _float(cosine))
+
+
 def _planned_path(entry: Mapping[str, JsonValue], path: str, gaps: list[Problem]) -> PlannedPath | None:
     before = len(gaps)
     name, kind = entry.get("id"), _kind(entry.get("kind"))
@@ -149,19 +167,7 @@ def _tolerances(value: JsonValue, kind: PathKind | None, path: str, gaps: list[P
         if name not in entries:
             gaps.append(Problem("R-103", f"{path}.{name}", "atol and rtol", "nothing", _REVISE))
     names = first(list(entries), MAX_COMPARISONS, path, "R-101", gaps)
-    return {name: _tolerance(entries[name], f"{path}.{name}", gaps) for name in names}
-
-
-def _tolerance(value: JsonValue, path: str, gaps: list[Problem]) -> Tolerance:
-    entry = as_mapping(value)
-    atol, rtol, cosine = (entry.get(name) for name in ("atol", "rtol", "min_cosine"))
-    for name, number in (("atol", atol), ("rtol", rtol)):
-        if not is_size(number):
-            gaps.append(Problem("R-101", f"{path}.{name}", "a number of at least 0", show(number), _REVISE))
-    if cosine is not None and not (is_number(cosine) and abs(cosine) <= 1):
-        gaps.append(Problem("R-101", f"{path}.min_cosine", "a number in [-1, 1], or none", show(cosine), _REVISE))
-    _refuse_unknown(entry, ("atol", "rtol", "min_cosine"), path, gaps)
-    return Tolerance(_float(atol) or 0.0, _float(rtol) or 0.0, _float(cosine))
+    return {name: parse_tolerance(entries[name], f"{path}.{name}", gaps) for name in names}
 
 
 def _lr_scaling(value: JsonValue, kind: PathKind | None, path: str, gaps: list[Problem]) -> LrScaling | None:

@@ -9,7 +9,7 @@ from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.limits import first
 
-__all__ = ["CorrectnessReport", "Errors", "Probe", "ReportedPath", "parse_report"]
+__all__ = ["CorrectnessReport", "Errors", "Probe", "ReportedPath", "parse_errors", "parse_report"]
 
 MAX_PATHS, MAX_COMPARISONS, MAX_PROBES = 100, 50, 1_000
 """Of one report: far more than a run has, few enough that a sentence for each thing wrong stays affordable."""
@@ -80,6 +80,32 @@ def parse_report(value: JsonValue) -> CorrectnessReport:
     return CorrectnessReport(report.get("required"), tuple(paths), tuple(gaps))
 
 
+def parse_errors(value: JsonValue, comparison: str, path: str) -> Errors:
+    """Reads the four errors of a comparison that stand at `path` (R-104, R-105). Never raises."""
+    measured = as_mapping(value)
+    largest, reference, relative = (_size(measured.get(name)) for name in _SIZES)
+    cosine = _cosine(measured.get("cosine_similarity"))
+    size, direction = "a finite number of at least 0", "a number in [-1, 1]"
+    numbers = (
+        ("max_abs_error", largest, size, False),
+        ("reference_max_abs", reference, size, False),
+        ("relative_l2_error", relative, size, reference == 0),
+        ("cosine_similarity", cosine, direction, reference == 0 or is_scalar(comparison)),
+    )
+    return Errors(
+        path=path,
+        max_abs_error=largest,
+        reference_max_abs=reference,
+        relative_l2_error=relative,
+        cosine_similarity=cosine,
+        gaps=tuple(
+            Problem("R-105", f"{path}.{name}", expected, show(measured.get(name)), _MEASURE)
+            for name, number, expected, may_be_undefined in numbers
+            if number is None and not (may_be_undefined and measured.get(name) is None)
+        ),
+    )
+
+
 def _reported_path(entry: Mapping[str, JsonValue], path: str) -> ReportedPath:
     gaps: list[Problem] = []
     name, fixed_input = entry.get("id"), as_mapping(entry.get("fixed_input"))
@@ -106,35 +132,10 @@ def _reported_path(entry: Mapping[str, JsonValue], path: str) -> ReportedPath:
         input_sha256=digest if is_sha256(digest) else None,
         baseline_revision=entry.get("baseline_revision"),
         reference_revision=entry.get("reference_revision"),
-        errors={name: _errors(errors[name], name, f"{path}.errors.{name}") for name in names},
+        errors={name: parse_errors(errors[name], name, f"{path}.errors.{name}") for name in names},
         probes=_probes(entry.get("lr_scaling"), f"{path}.lr_scaling", scaling_gaps),
         scaling_gaps=tuple(scaling_gaps),
         gaps=tuple(gaps),
-    )
-
-
-def _errors(value: JsonValue, comparison: str, path: str) -> Errors:
-    measured = as_mapping(value)
-    largest, reference, relative = (_size(measured.get(name)) for name in _SIZES)
-    cosine = _cosine(measured.get("cosine_similarity"))
-    size, direction = "a finite number of at least 0", "a number in [-1, 1]"
-    numbers = (
-        ("max_abs_error", largest, size, False),
-        ("reference_max_abs", reference, size, False),
-        ("relative_l2_error", relative, size, reference == 0),
-        ("cosine_similarity", cosine, direction, reference == 0 or is_scalar(comparison)),
-    )
-    return Errors(
-        path=path,
-        max_abs_error=largest,
-        reference_max_abs=reference,
-        relative_l2_error=relative,
-        cosine_similarity=cosine,
-        gaps=tuple(
-            Problem("R-105", f"{path}.{name}", expected, show(measured.get(name)), _MEASURE)
-            for name, number, expected, may_be_undefined in numbers
-            if number is None and not (may_be_undefined and measured.get(name) is None)
-        ),
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 
 from research_exchange.documents.correctness_plan import is_pinned
 from research_exchange.documents.fields import as_list, as_mapping, is_same, is_sha256, is_text, is_whole, show
@@ -19,12 +20,12 @@ __all__ = [
 ]
 
 PROVENANCE = "initialization_provenance"
-MAX_ENTRIES, MAX_CHECKS = 200, 200
+MAX_ENTRIES, MAX_CHECKS = 100, 100
 """Arms of one report, and optimizer checks of one arm: far more than a run has."""
 
 _SERVER = "server_response"
 _SCOPE = "full_initialization"
-_HEX = "64 lower-case hexadecimal digits"
+_HASH_OF_NOTHING = sha256(b"").hexdigest()
 _CHECKPOINT_FIELDS = (
     "checkpoint_uri",
     "loaded_checkpoint_uri",
@@ -91,6 +92,8 @@ class ArmProvenance:
     restore_count: int | None
     checks: tuple[OptimizerCheck, ...]
     output: InitialOutput
+    equivalence: JsonValue
+    """How nearly a restored client repeated an update, as it stands (R-09E)."""
     findings: Findings
     """What the entry by itself contradicts or lacks."""
 
@@ -145,6 +148,7 @@ def _arm(name: str, entry: Mapping[str, JsonValue], path: str) -> ArmProvenance:
         restore_count=restores,
         checks=_checks(entry.get("optimizer_checks"), restores, f"{path}.optimizer_checks", findings),
         output=_output(as_mapping(entry.get("initial_output")), f"{path}.initial_output", findings),
+        equivalence=entry.get("restore_equivalence"),
         findings=findings,
     )
 
@@ -176,9 +180,8 @@ def _initialization(fields: Mapping[str, JsonValue], path: str, findings: Findin
 
 
 def _check_hash_proof(fields: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
-    digest, source = fields.get("adapter_sha256"), fields.get("source")
-    if not is_sha256(digest):
-        findings.miss("R-092", f"{path}.adapter_sha256", _HEX, show(digest), _MEASURE)
+    _check_digest(fields, "adapter_sha256", "R-092", path, findings)
+    source = fields.get("source")
     if source not in (_SERVER, "local_hash"):
         findings.miss("R-092", f"{path}.source", f"{_SERVER} or local_hash", show(source), _MEASURE)
 
@@ -192,6 +195,9 @@ def _check_checkpoint_proof(fields: Mapping[str, JsonValue], path: str, findings
     if is_text(declared) and is_text(loaded) and declared != loaded:
         expected = f"{show(declared)}, the checkpoint_uri"
         findings.contradict("R-093", f"{path}.loaded_checkpoint_uri", expected, show(loaded), _STOP)
+    if is_text(loaded) and loaded == fields.get("base_checkpoint"):
+        action = "Load a checkpoint of the adapter: arms on one base model may have different adapters."
+        findings.miss("R-093", f"{path}.loaded_checkpoint_uri", "a checkpoint", "the base model alone", action)
     _must_be_true(fields, "load_succeeded", "R-093", path, findings)
     wanted: tuple[tuple[str, JsonValue], ...] = (
         ("source", _SERVER),
@@ -270,9 +276,8 @@ def _output(fields: Mapping[str, JsonValue], path: str, findings: Findings) -> I
     batch, output = fields.get("batch_sha256"), fields.get("output_sha256")
     evidence = None
     if available is True:
-        for name, value in (("batch_sha256", batch), ("output_sha256", output)):
-            if not is_sha256(value):
-                findings.miss("R-099", f"{path}.{name}", _HEX, show(value), _MEASURE)
+        for name in ("batch_sha256", "output_sha256"):
+            _check_digest(fields, name, "R-099", path, findings)
         _must_be_true(fields, "before_first_update", "R-099", path, findings)
         evidence = _evidence(fields, "R-099", path, findings)
     elif available is not False:
@@ -288,6 +293,15 @@ def _output(fields: Mapping[str, JsonValue], path: str, findings: Findings) -> I
         reason=reason if is_text(reason) else None,
         evidence=evidence,
     )
+
+
+def _check_digest(fields: Mapping[str, JsonValue], name: str, rule: str, path: str, findings: Findings) -> None:
+    """A hash of something: two arms that hashed nothing would agree."""
+    value = fields.get(name)
+    if not is_sha256(value):
+        findings.miss(rule, f"{path}.{name}", "64 lower-case hexadecimal digits", show(value), _MEASURE)
+    elif value == _HASH_OF_NOTHING:
+        findings.miss(rule, f"{path}.{name}", "the hash of what was measured", "the hash of no bytes", _MEASURE)
 
 
 def _must_be_true(fields: Mapping[str, JsonValue], name: str, rule: str, path: str, findings: Findings) -> None:

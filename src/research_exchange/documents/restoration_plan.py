@@ -1,8 +1,9 @@
 """The spec's `restoration_preflight`: which arms start alike, and with which optimizer each (R-090, R-09A to R-09C)."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from research_exchange.documents.correctness_plan import Tolerance, parse_tolerance
 from research_exchange.documents.fields import as_list, as_mapping, is_text, show, show_names
 from research_exchange.documents.findings import Findings
 from research_exchange.documents.gates import Problem
@@ -11,7 +12,7 @@ from research_exchange.documents.spec import BASE_ARM, Spec
 
 __all__ = ["Group", "PlannedArm", "RestorationPlan", "parse_restoration_plan"]
 
-MAX_ARMS, MAX_KEYS = 100, 50
+MAX_ARMS, MAX_KEYS = 100, 30
 """Of all groups together, and of one optimizer's configuration: far more than an experiment has."""
 
 _SECTION = "restoration_preflight"
@@ -49,6 +50,8 @@ class RestorationPlan:
     groups: tuple[Group, ...]
     output_required: bool
     """Every arm captures its output before the first update: `fixed_batch_required`, or `exact_replay`."""
+    equivalence: Tolerance | None
+    """How nearly a restored client has to repeat an update of the uninterrupted one (R-09E); None: not asked for."""
     problems: tuple[Problem, ...]
 
     @property
@@ -74,7 +77,8 @@ class _Reader:
         groups = [self._group(entry, f"{_SECTION}.groups[{index}]") for index, entry in enumerate(entries)]
         flags = [self._flag(plan, name) for name in ("fixed_batch_required", "exact_replay")]
         self._check_coverage()
-        return RestorationPlan(tuple(groups), any(flags), self._findings.problems)
+        equivalence = self._equivalence(plan.get("restore_equivalence"))
+        return RestorationPlan(tuple(groups), any(flags), equivalence, self._findings.problems)
 
     def _group(self, entry: JsonValue, path: str) -> Group:
         entries = as_list(as_mapping(entry).get("arms"))
@@ -141,6 +145,14 @@ class _Reader:
         if value is not None and not isinstance(value, bool):
             self._refuse("R-090", f"{_SECTION}.{name}", "true or false", show(value))
         return value is not None and value is not False
+
+    def _equivalence(self, value: JsonValue) -> Tolerance | None:
+        if value is None:
+            return None
+        gaps: list[Problem] = []
+        tolerance = parse_tolerance(value, f"{_SECTION}.restore_equivalence", gaps)
+        self._findings.add_gaps(replace(problem, rule="R-09E") for problem in gaps)
+        return None if gaps else tolerance
 
     def _refuse(self, rule: str, path: str, expected: str, found: str) -> None:
         self._findings.miss(rule, path, expected, found, _REVISE)

@@ -60,6 +60,15 @@ class InitialOutput(TypedDict):
     before_first_update: NotRequired[bool]
 
 
+class ParityError(TypedDict):
+    """How far a measured result is from its reference (R-104, R-105)."""
+
+    max_abs_error: NonNegative
+    reference_max_abs: NonNegative
+    relative_l2_error: Annotated[float | None, about("null where the reference is 0.", minimum=0)]
+    cosine_similarity: float | None
+
+
 class ArmProvenance(TypedDict):
     """How one arm started."""
 
@@ -68,6 +77,9 @@ class ArmProvenance(TypedDict):
     restore_count: Count
     optimizer_checks: Annotated[list[OptimizerCheck], about("One for every number from 0 to restore_count.")]
     initial_output: InitialOutput
+    restore_equivalence: NotRequired[
+        Annotated[ParityError, about("Of one fixed-gradient update, restored against uninterrupted (R-09E).")]
+    ]
 
 
 class InitializationProvenance(TypedDict):
@@ -82,15 +94,6 @@ class FixedInput(TypedDict):
 
     sha256: Sha256
     description: Text
-
-
-class ParityError(TypedDict):
-    """How far a measured result is from its reference (R-104, R-105)."""
-
-    max_abs_error: NonNegative
-    reference_max_abs: NonNegative
-    relative_l2_error: Annotated[float | None, about("null where the reference is 0.", minimum=0)]
-    cosine_similarity: float | None
 
 
 class LrProbe(TypedDict):

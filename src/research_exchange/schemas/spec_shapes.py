@@ -116,6 +116,14 @@ class Group(TypedDict):
     arms: Annotated[list[GroupArm], about("Trained arms alone; a frozen baseline is left out (R-09C).", minItems=1)]
 
 
+class Tolerance(TypedDict):
+    """What a comparison may differ by: max_abs_error <= atol + rtol * reference_max_abs (R-104)."""
+
+    atol: NonNegative
+    rtol: NonNegative
+    min_cosine: NotRequired[Annotated[float, about("The least cosine similarity.", minimum=-1, maximum=1)]]
+
+
 class RestorationPreflight(TypedDict):
     """Which arms have to be shown to start alike (R-090)."""
 
@@ -123,15 +131,10 @@ class RestorationPreflight(TypedDict):
     reason: NotRequired[str]
     fixed_batch_required: NotRequired[bool]
     exact_replay: NotRequired[bool]
+    restore_equivalence: NotRequired[
+        Annotated[Tolerance, about("How closely a restored client has to repeat an update (R-09E).")]
+    ]
     groups: list[Group]
-
-
-class Tolerance(TypedDict):
-    """What a comparison may differ by: max_abs_error <= atol + rtol * reference_max_abs (R-104)."""
-
-    atol: NonNegative
-    rtol: NonNegative
-    min_cosine: NotRequired[Annotated[float, about("The least cosine similarity.", minimum=-1, maximum=1)]]
 
 
 class LrScalingPlan(TypedDict):
