@@ -9,6 +9,7 @@ from research_exchange.documents.spec import Spec
 from research_exchange.experiment_features import check_applicability
 from research_exchange.feasibility import check_feasibility
 from research_exchange.lint.findings import Finding, Level, error, of_problem, warning
+from research_exchange.lint.prose import is_open
 
 __all__ = [
     "activation_plan",
@@ -42,13 +43,21 @@ def correctness_plan(spec: Spec) -> Iterator[Finding]:
 
 def pins(spec: Spec) -> Iterator[Finding]:
     """R-033: what is not pinned blocks a run, and not the saving of a version."""
-    if _is_required(spec, "correctness_preflight"):
-        for problem in filter(_is_pin, correctness.plan_problems(spec)):
-            text = (
-                f"Expected {problem.expected}, found {problem.found}. Until a revised version pins it, the correctness "
-                "check of every run is unverified, whatever was measured (R-109), and no verdict stands."
-            )
-            yield warning("R-033", problem.path, text)
+    if not _is_required(spec, "correctness_preflight"):
+        return
+    unpinned = {problem.path: problem for problem in correctness.plan_problems(spec) if _is_pin(problem)}
+    for problem in unpinned.values():
+        text = (
+            f"Expected {problem.expected}, found {problem.found}. Until a revised version pins it, the correctness "
+            "check of every run is unverified, whatever was measured (R-109), and no verdict stands."
+        )
+        yield warning("R-033", problem.path, text)
+    for index, entry in enumerate(as_list(spec.section("correctness_preflight").get("paths"))):
+        for name in ("reference_revision", "baseline_revision"):
+            path, revision = f"correctness_preflight.paths[{index}].{name}", as_mapping(entry).get(name)
+            if is_text(revision) and is_open(revision) and path not in unpinned:
+                text = f"{show(revision)} counts as pinned, and reads as if it were not. Name one state of the code."
+                yield warning("R-033", path, text)
 
 
 def activation_plan(spec: Spec) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ __all__ = [
     "claims",
     "confidence",
     "custom_paths",
+    "is_open",
     "item_counts",
     "margins",
     "optimizers",
@@ -214,6 +215,11 @@ def served_model(spec: Spec) -> Iterator[Finding]:
             "model, so a substitute would pass the gate; add a check with one_of, or name a model that is served."
         )
         yield question("R-081", "base_model", text)
+
+
+def is_open(text: str) -> bool:
+    """Whether a text leaves something to be settled, by its own words: assumed, pending, to be pinned."""
+    return _UNSETTLED.search(text[:_LONGEST_READ]) is not None
 
 
 def points(text: str) -> set[float]:

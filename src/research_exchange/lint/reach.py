@@ -16,6 +16,9 @@ def verdicts(spec: Spec) -> Iterator[Finding]:
     for problem in card.problems:
         if problem.rule == "R-142":
             yield of_problem(problem, Level.ERROR, {"R-142": "R-035"})
+    if card.criteria and card.n is None:
+        text = "Found no number of items, so nobody knows whether the rule can come out at all. State it."
+        yield warning("R-037", "eval.n_examples", text)
     for index, criterion in enumerate(card.criteria):
         path = f"decision_rule.criteria[{index}]"
         if criterion.can_support is False or criterion.can_refute is False:

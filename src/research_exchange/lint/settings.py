@@ -20,8 +20,13 @@ __all__ = [
     "steps",
 ]
 
-_NO_OPTIMIZER_SETTINGS = frozenset({"base_model", "init_seed", "lora_rank", "rank", "seed"})
-"""What describes an adapter or a run."""
+_NO_OPTIMIZER_SETTINGS = frozenset(
+    {
+        *("base_model", "model", "lora_rank", "rank", "lora_alpha", "init_seed", "seed"),
+        *("batch_size", "group_size", "groups_per_batch", "max_seq_len", "max_tokens", "steps", "temperature"),
+    }
+)
+"""What describes an adapter or a run, under the names that specs use."""
 _UNREADABLE = frozenset("$<>{}[]()…")
 """Characters of a variable or a placeholder, which lint does not guess."""
 

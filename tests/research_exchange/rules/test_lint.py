@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from research_exchange import lint as lint_package
+from research_exchange import schemas
 from research_exchange.decision_verdict import CriterionState, state_of
 from research_exchange.documents import Spec
 from research_exchange.lint import Finding, Level, lint
+from research_exchange.lint.essentials import KNOWN_FIELDS
 from research_exchange.lint.linter import CHECKS, MAX_OF_A_CHECK
 from research_exchange.statistics import Range, Sample, paired_hoeffding
 from tests.research_exchange.rules.support import EXPERIMENTS, patched, spec_of, vectors
@@ -165,6 +167,12 @@ def test_a_spec_that_is_wrong_throughout_gets_a_bounded_answer() -> None:
     value = json.loads(read("gs1_vs_grpo", "spec.original.json").raw)
     found = lint(spec_of({**value, "arms": arms}))
     assert sum(finding.rule == "R-152" for finding in found) == MAX_OF_A_CHECK
+
+
+def test_the_fields_that_lint_knows_are_those_of_the_published_schema() -> None:
+    """R-025; the Exchange's own projection is known as one that does not belong (R-022)."""
+    schema = json.loads((Path(schemas.__file__).parent / "spec.json").read_bytes())
+    assert {*schema["properties"], "feasibility_check"} == KNOWN_FIELDS
 
 
 def test_the_page_names_every_rule_under_its_level() -> None:
