@@ -238,7 +238,9 @@ def _rounded(amount: float) -> float:
 
 
 def _list(amounts: set[float]) -> str:
-    return " and ".join(f"{amount:g}" for amount in sorted(amounts)[:6])
+    """`1.5, 2 and 3`."""
+    *most, last = [f"{amount:g}" for amount in sorted(amounts)[:6]]
+    return f"{', '.join(most)} and {last}" if most else last
 
 
 def _quote(sentence: str, at: int) -> str:
