@@ -2,6 +2,8 @@
 
 import math
 import random
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from scipy import stats
 
 from research_exchange.documents import canonical
 from research_exchange.power import CriterionPower, PowerCard, power_card
-from research_exchange.statistics import METHODS, PairTable, Range, Sample
+from research_exchange.statistics import METHODS, PairTable, Range, Sample, Shape
 from research_exchange.statistics.outlook import Outlook
 from tests.research_exchange.rules.support import spec_of
 
@@ -213,6 +215,17 @@ def test_thresholds_of_order_dependent_methods_are_not_searched_for_without_boun
     found = card(20_000, method="paired_betting")
     assert (only(found).net_wins_to_support, found.can_support, found.can_refute) == (None, True, True)
     assert any("order" in note for note in found.notes)
+
+
+def test_the_page_of_methods_has_each_with_its_half_width() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "decision-methods.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \|.*\| ([\d.]*) ?\|$", page, re.MULTILINE)
+    assert [name for name, _ in rows] == list(METHODS)
+    for name, width in rows:
+        single = METHODS[name].shape is Shape.SINGLE
+        outlook = Outlook(METHODS[name], Range(-1 + single, 1), 0.05, 1319, 0.16, single=single)
+        if name != "paired_t":
+            assert width == f"{outlook.interval(659 if single else 0).half_width:.4f}", name
 
 
 def test_an_outlook_interleaves_what_an_ordered_method_reads() -> None:
