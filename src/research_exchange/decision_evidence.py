@@ -11,11 +11,13 @@ from itertools import islice
 from research_exchange.decision import Decision
 from research_exchange.deviations import Deviations
 from research_exchange.documents.evaluation import Score, parse_evaluation
-from research_exchange.documents.fields import is_number, is_text, is_whole, show
+from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
+from research_exchange.documents.fields import as_mapping, is_number, is_text, is_whole, show
+from research_exchange.documents.findings import Findings
 from research_exchange.documents.gates import GateStatus, Problem
 from research_exchange.documents.json import JsonValue
-from research_exchange.documents.observations import MAX_PROBLEMS
-from research_exchange.documents.run_state import OutcomeReason, RunState, Verdict
+from research_exchange.documents.observations import MAX_PROBLEMS, Observations, read_file, read_rows
+from research_exchange.documents.run_state import OutcomeReason, Posted, RunState, Verdict
 from research_exchange.documents.spec import Spec
 from research_exchange.prediction_checks import backed_scores
 from research_exchange.predictions import PredictionFiles
@@ -26,54 +28,117 @@ __all__ = ["hold_against_evidence"]
 def hold_against_evidence(
     spec: Spec, state: RunState, decision: Decision, files: PredictionFiles, deviations: Deviations
 ) -> Decision:
-    """The decision, or a failed one with the contradictions. One that could not be recomputed stays as it is."""
+    """The decision, or one that decides nothing with what stands against it. One that was not recomputed stays."""
     if decision.status is not GateStatus.PASSED:
         return decision
-    found = (*_sizes(spec, decision, deviations), *islice(_contradictions(state, decision, files), MAX_PROBLEMS))
-    if not found:
+    findings = Findings()
+    _check_sizes(spec, decision, deviations, findings)
+    values = _Values(decision)
+    for problem in islice(_contradictions(state, values, files), MAX_PROBLEMS):
+        findings.contradict(problem.rule, problem.path, problem.expected, problem.found, problem.action)
+    _check_earlier_rows(state, values, files.shelf, findings)
+    if not findings.problems:
         return decision
     return replace(
         decision,
-        status=GateStatus.FAILED,
+        status=findings.status,
         verdict=Verdict.INCONCLUSIVE,
         outcome_reason=OutcomeReason.INSUFFICIENT_EVIDENCE,
         criteria=(),
         grids={},
-        problems=found,
+        problems=findings.problems,
     )
 
 
-def _sizes(spec: Spec, decision: Decision, deviations: Deviations) -> list[Problem]:
+class _Values:
+    """The values that were decided on, by the metric, evaluator, arm and seed of their rows."""
+
+    def __init__(self, decision: Decision) -> None:
+        self._grids = decision.grids
+        self._cells = {
+            (criterion.metric, criterion.evaluator, arm, seed)
+            for criterion in decision.criteria
+            for arm in criterion.means
+            for seed in decision.grids[criterion.metric].seeds
+        }
+        self._by_cell: dict[tuple[str, str, str, int], dict[str, int | float]] = {}
+
+    def of(self, metric: str, evaluator: str, arm: str, seed: int | None) -> Mapping[str, int | float]:
+        """Item to value; empty where such rows decide nothing."""
+        if seed is None or (cell := (metric, evaluator, arm, seed)) not in self._cells:
+            return {}
+        if cell not in self._by_cell:
+            grid = self._grids[metric]
+            self._by_cell[cell] = dict(zip(grid.items, grid.column(arm, seed), strict=True))
+        return self._by_cell[cell]
+
+
+def _check_sizes(spec: Spec, decision: Decision, deviations: Deviations, findings: Findings) -> None:
     """A criterion is decided on `eval.n_examples` items; another number is a deviation that was stated (R-080).
 
     A rule that confirms or samples a part of the items says which, and those are compared where that is judged.
     """
     planned, rule = spec.section("eval").get("n_examples"), spec.section("decision_rule")
     if not is_whole(planned) or rule.get("selection") is not None or rule.get("population") is not None:
-        return []
-    action = "Evaluate the items of the spec, or state the deviation before training."
-    return [
-        Problem(
-            "R-080", f"evaluation.evaluators[{show(criterion.evaluator)}].items", f"{planned} items", f"{n}", action
-        )
-        for criterion in decision.criteria
-        if (n := criterion.n) != planned and not deviations.states(("evaluator", "eval.n_examples"), n)
-    ]
+        return
+    for grid in decision.grids.values():
+        n = len(grid.items)
+        if n != planned and not deviations.states(("evaluator", "eval.n_examples"), n):
+            path = f"evaluation.evaluators[{show(grid.evaluator)}].items"
+            action = "Evaluate the items of the spec, or state the deviation before training."
+            findings.contradict("R-080", path, f"{planned} items", f"{n}", action)
 
 
-def _contradictions(state: RunState, decision: Decision, files: PredictionFiles) -> Iterator[Problem]:
+def _contradictions(state: RunState, values: _Values, files: PredictionFiles) -> Iterator[Problem]:
     posted = state.latest("evaluation")
     graded: dict[tuple[str, str, str], tuple[int | float, str]] = {}
-    decided = {
-        (criterion.metric, criterion.evaluator, arm) for criterion in decision.criteria for arm in criterion.means
-    }
     for score, rows in backed_scores(parse_evaluation(None if posted is None else posted.value), files):
-        grid = decision.grids.get(score.metric)
-        if grid is None or score.seed not in grid.seeds or (score.metric, score.evaluator, score.arm) not in decided:
-            continue
-        values = dict(zip(grid.items, grid.column(score.arm, score.seed), strict=True))
-        for row in rows:
-            yield from _hold_row(row, values, score, graded)
+        decided = values.of(score.metric, score.evaluator, score.arm, score.seed)
+        for row in rows if decided else ():
+            yield from _hold_row(row, decided, score, graded)
+
+
+def _check_earlier_rows(state: RunState, values: _Values, shelf: EvidenceShelf, findings: Findings) -> None:
+    """A value that was reported once for an item stays; scoring until one fits is not scoring (R-137)."""
+    history = state.posted.get("decision", ())
+    seen = [_reference(history[-1])]
+    for posted in history[:-1]:
+        reference = _reference(posted)
+        if reference is None or reference not in seen:
+            seen.append(reference)
+            _check_rows(_rows(posted, shelf), f"of update {posted.update}", values, findings)
+
+
+def _check_rows(rows: Observations, source: str, values: _Values, findings: Findings) -> None:
+    columns = (rows.metrics, rows.evaluators, rows.arms, rows.seeds, rows.items, rows.values)
+    for metric, evaluator, arm, seed, item, value in zip(*columns, strict=True):
+        decided = values.of(metric, evaluator, arm, seed).get(item, value)
+        if decided != value:
+            expected = f"the value {value!r} of {show(item)} for {show(arm)}, as in the rows {source}"
+            action = "Keep the values as they were scored; a changed evaluator has another id."
+            findings.miss("R-137", "decision", expected, f"{decided!r}", action)
+            return
+
+
+def _rows(posted: Posted, shelf: EvidenceShelf) -> Observations:
+    """The rows of an earlier decision, as far as they can be read."""
+    decision = as_mapping(posted.value)
+    inline, file = decision.get("observations"), as_mapping(decision.get("observations_file"))
+    if inline is not None:
+        return read_rows(inline, "decision.observations")
+    name = file.get("name")
+    kept = shelf.find(name) if isinstance(name, str) else None
+    if kept is None or kept.kind != "metrics" or kept.sha256 != file.get("sha256"):
+        return Observations()
+    try:
+        return read_file(shelf.read(kept.name), kept.name)
+    except EvidenceLost:
+        return Observations()
+
+
+def _reference(posted: Posted) -> JsonValue:
+    """The file that a decision refers to; None for rows that stand in the update."""
+    return as_mapping(posted.value).get("observations_file")
 
 
 def _hold_row(

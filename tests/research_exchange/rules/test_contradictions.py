@@ -139,6 +139,39 @@ def test_r134_answers_of_the_other_arms_checkpoint() -> None:
     assert judged(evidence, rows=unknown).recorded_verdict == "supported"
 
 
+ROWS = BASE["updates"][2]["decision"]["observations"]
+
+
+@pytest.mark.parametrize("in_file", [False, True])
+def test_r137_rows_that_were_reported_otherwise_before(in_file: bool) -> None:
+    """The first scoring had one right answer less, and was scored again until it fitted."""
+    first = [{**row, "value": 0} if (row["arm"], row["item_id"]) == ("trained", "q0") else row for row in ROWS]
+    file = file_of("first.jsonl", "metrics", "".join(json.dumps(row) + "\n" for row in first))
+    reported = {"observations_file": {"name": file.name, "sha256": file.sha256}} if in_file else {"observations": first}
+    judgment = judged(add("/updates/1/decision", {"version": 1, **reported}), more=(file,))
+    gate = judgment.gate("decision")
+    assert (judgment.withheld, gate.status) == (True, "unverified")
+    assert [problem.rule for problem in gate.problems] == ["R-137"]
+    assert gate.problems[0].expected == 'the value 0 of "q0" for "trained", as in the rows of update 2'
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        {"observations": ROWS[:3]},
+        {"observations": [{**row, "value": 1, "evaluator_id": "other"} for row in ROWS]},
+        {"observations": [{**row, "value": 1, "seed": 7} for row in ROWS]},
+        {"observations": "none"},
+        {"observations_file": {"name": "gone.jsonl", "sha256": "0" * 64}},
+        {"observations_file": "gone.jsonl"},
+        {},
+    ],
+    ids=["a part", "another evaluator", "another seed", "no rows", "no file", "no reference", "nothing"],
+)
+def test_earlier_rows_that_say_nothing_else_change_nothing(earlier: Any) -> None:
+    assert judged(add("/updates/1/decision", {"version": 1, **earlier})).recorded_verdict == "supported"
+
+
 # --- Fewer items than the spec evaluates ---
 
 
