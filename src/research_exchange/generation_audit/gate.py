@@ -83,12 +83,12 @@ class _Version:
 def _versions(history: Sequence[Posted]) -> list[_Version]:
     """The different reports in the order of their first posting, except that the newest one stands last."""
     first: dict[bytes, Posted] = {}
-    newest = b""
     for posted in history:
-        newest = canonical(posted.value)
-        first.setdefault(newest, posted)
-    ordered = [posted for text, posted in first.items() if text != newest] + [first[newest]] * bool(history)
-    return [_Version(posted.update, parse_report(posted.value)) for posted in ordered]
+        first.setdefault(canonical(posted.value), posted)
+    if history:
+        newest = canonical(history[-1].value)
+        first[newest] = first.pop(newest)
+    return [_Version(posted.update, parse_report(posted.value)) for posted in first.values()]
 
 
 def _hold(contract: AuditContract, report: AuditReport, files: AuditFiles) -> Audit:
