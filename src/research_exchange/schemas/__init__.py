@@ -1,8 +1,9 @@
-"""Published JSON Schemas of everything a researcher or a runner writes, and of what the Exchange reads.
+"""Published JSON Schemas of everything a researcher or a runner writes, and of the judgment that comes of it.
 
-The shapes are typed definitions (`spec_shapes`, `report_shapes`, `update_shapes`); running this package writes a JSON
-file from each, and a test holds the files against the definitions. A schema says which shape a document has; whether
-what it says holds is the rules' business, which read also what no schema admits (R-025, R-06A).
+The shapes are typed definitions (`spec_shapes`, `report_shapes`, `update_shapes`, and for the judgment the records of
+the rules themselves). Running this package writes a JSON file from each, and a test holds the files against the
+definitions. A schema says which shape a document has; whether what it says holds is the rules' business, which read
+also what no schema admits (R-025, R-06A).
 """
 
 from importlib.resources import files
@@ -23,6 +24,7 @@ SCHEMAS = {
     "adaptation_manifests": "Part of an update: which batches each arm consumed before it was compared.",
     "generation_audit": "Part of an update: an audit of generated training tasks.",
     "capacity_block": "Part of an update: that missing capacity stopped the run.",
+    "judgment": "What the Exchange makes of a run: what rx judge --json prints and the API answers.",
     "run_document": "A whole run in one document, for rx check and rx judge.",
 }
 """Every published schema by name, with what it describes."""

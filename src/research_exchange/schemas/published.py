@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 
+from research_exchange.judgment import Judgment
 from research_exchange.schemas import SCHEMAS
 from research_exchange.schemas.generator import json_schema
 from research_exchange.schemas.report_shapes import (
@@ -33,6 +34,7 @@ _KINDS: Mapping[str, object] = {
     "adaptation_manifests": list[AdaptationManifest],
     "generation_audit": GenerationAudit,
     "capacity_block": CapacityBlock,
+    "judgment": Judgment,
     "run_document": RunDocument,
 }
 

@@ -13,7 +13,8 @@ from research_exchange.experiment_features import FEATURES
 from research_exchange.schemas import SCHEMAS, schema_text
 from research_exchange.schemas.published import written_schemas
 from research_exchange.updates import PARTS
-from tests.research_exchange.rules.support import vectors
+from tests.research_exchange.rules.honest_run import honest_run
+from tests.research_exchange.rules.support import judge_bundle, patched, vectors
 from tests.research_exchange.rules.test_gate_pages import EXAMPLES
 from tests.research_exchange.schemas.validation import faults
 
@@ -60,6 +61,21 @@ def test_a_sound_run_has_the_shape_of_its_parts() -> None:
         assert list(faults(update, schema("update"))) == []
         for part in update.keys() & SCHEMAS.keys():
             assert list(faults(update[part], schema(part))) == []
+
+
+def test_every_judgment_has_the_published_shape() -> None:
+    """Those of sound runs, and of all that the contract's tables refuse."""
+    shape, runs = schema("judgment"), vectors("runs")
+    for case in runs["cases"]:
+        judgment = judge_bundle(patched(runs["base"], case["patch"])).to_json()
+        assert list(faults(judgment, shape)) == [], case["name"]
+        assert judgment.keys() == shape["properties"].keys()
+
+
+def test_the_honest_run_has_the_shape_and_so_has_its_judgment() -> None:
+    run = honest_run()
+    assert list(faults(run, schema("run_document"))) == []
+    assert list(faults(judge_bundle(run).to_json(), schema("judgment"))) == []
 
 
 ACCEPTED = [example for example in EXAMPLES if example.rule is None]
