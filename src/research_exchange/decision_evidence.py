@@ -10,7 +10,7 @@ from itertools import islice
 
 from research_exchange.decision import Decision
 from research_exchange.deviations import Deviations
-from research_exchange.documents.evaluation import Score, parse_evaluation
+from research_exchange.documents.evaluation import Score
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, is_number, is_text, is_whole, show
 from research_exchange.documents.findings import Findings
@@ -90,9 +90,8 @@ def _check_sizes(spec: Spec, decision: Decision, deviations: Deviations, finding
 
 
 def _contradictions(state: RunState, values: _Values, files: PredictionFiles) -> Iterator[Problem]:
-    posted = state.latest("evaluation")
     graded: dict[tuple[str, str, str], tuple[int | float, str]] = {}
-    for score, rows in backed_scores(parse_evaluation(None if posted is None else posted.value), files):
+    for score, rows in backed_scores(state.evaluation, files):
         decided = values.of(score.metric, score.evaluator, score.arm, score.seed)
         for row in rows if decided else ():
             yield from _hold_row(row, decided, score, graded)

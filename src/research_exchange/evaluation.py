@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from research_exchange.documents.decision_rule import DecisionRule, parse_decision_rule
-from research_exchange.documents.evaluation import Comparison, Evaluation, Score, evaluator_id, parse_evaluation
+from research_exchange.documents.evaluation import Comparison, Evaluation, Score, evaluator_id
 from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, is_text, show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
@@ -35,7 +35,7 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     if posted is None:
         problem = Problem("R-130", "evaluation", "evaluators and scores", "nothing", "Report them with the scores.")
         return Comparability(GateStatus.UNVERIFIED, "No evaluation was reported.", (problem,))
-    evaluation = parse_evaluation(posted.value)
+    evaluation = state.evaluation
     false = [problem for evaluator in evaluation.evaluators.values() for problem in evaluator.contradictions]
     gaps = [*evaluation.gaps, *(gap for evaluator in evaluation.evaluators.values() for gap in evaluator.gaps)]
     gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(state)
@@ -158,12 +158,12 @@ def _conflicts(state: RunState) -> list[Problem]:
     """One arm, metric, seed and evaluator with two values, in one report or in two: choosing is not scoring (R-137)."""
     first: dict[tuple[str, str, int | None, str], tuple[int, Score]] = {}
     found = []
-    for posted in state.posted.get("evaluation", ()):
-        for score in parse_evaluation(posted.value).scores:
+    for number, evaluation in state.evaluations:
+        for score in evaluation.scores:
             key = (score.arm, score.metric, score.seed, score.evaluator)
-            update, earlier = first.setdefault(key, (posted.update, score))
+            update, earlier = first.setdefault(key, (number, score))
             if earlier.value != score.value:
-                path = f"{score.path}.value in update {posted.update}"
+                path = f"{score.path}.value in update {number}"
                 expected = f"{earlier.value!r}, as in {earlier.path} of update {update}"
                 found.append(Problem("R-137", path, expected, show(score.value), "Keep one score."))
     return found
@@ -189,18 +189,17 @@ def _timing_flags(rule: DecisionRule | None, state: RunState) -> tuple[Flag, ...
     known: set[str] = set()
     scored = False
     flags = []
-    for posted in state.posted.get("evaluation", ()):
-        evaluation = parse_evaluation(posted.value)
+    for update, evaluation in state.evaluations:
         new = sorted(set(evaluation.evaluators) - known)
         metrics = {score.metric for score in evaluation.scores} | {c.metric for c in _comparisons(rule, evaluation)}
-        scored |= any(first_metrics.get(metric, posted.update) < posted.update for metric in metrics)
+        scored |= any(first_metrics.get(metric, update) < update for metric in metrics)
         known |= set(new)
         if new and scored:
             text = f"introduces {_evaluators(new)} after scoring."
-            flags.append(Flag("R-138", posted.update, text))
+            flags.append(Flag("R-138", update, text))
         elif any(score.evaluator in new for score in evaluation.scores):
             text = f"introduces {_evaluators(new)} together with its scores; nothing shows that it was frozen before."
-            flags.append(Flag("R-130", posted.update, text))
+            flags.append(Flag("R-130", update, text))
         scored |= bool(evaluation.scores)
     return tuple(flags)
 

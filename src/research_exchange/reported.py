@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from research_exchange.decision import Decision
-from research_exchange.documents.evaluation import SCORE_TOLERANCE, parse_evaluation
+from research_exchange.documents.evaluation import SCORE_TOLERANCE
 from research_exchange.documents.fields import show
 from research_exchange.documents.gates import Flag, Provenance
 from research_exchange.documents.receipts import Receipt, is_attested
@@ -70,6 +70,4 @@ def _means(decision: Decision | None) -> dict[tuple[str, str], float]:
 
 
 def _compared(state: RunState) -> tuple[str, ...]:
-    posted = state.latest("evaluation")
-    comparisons = parse_evaluation(None if posted is None else posted.value).comparisons
-    return tuple(dict.fromkeys(comparison.metric for comparison in comparisons))[:MAX_METRICS]
+    return tuple(dict.fromkeys(comparison.metric for comparison in state.evaluation.comparisons))[:MAX_METRICS]

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 from research_exchange.documents.decision_rule import parse_decision_rule
-from research_exchange.documents.evaluation import parse_evaluation
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, is_same, show, show_names
 from research_exchange.documents.findings import Findings
@@ -211,8 +210,7 @@ class _Check:
         return None if ids is None else frozenset(ids)
 
     def _items_of_rows(self, state: RunState, evaluators: Collection[str]) -> list[frozenset[str]]:
-        posted = state.latest("evaluation")
-        known = parse_evaluation(None if posted is None else posted.value).evaluators
+        known = state.evaluation.evaluators
         found = [frozenset(known[name].items or ()) for name in sorted(evaluators) if name in known]
         if not found:
             expected, action = "rows that the decision could be recomputed from", "See the problems of the decision."

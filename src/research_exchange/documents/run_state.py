@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cached_property
 
+from research_exchange.documents.evaluation import Evaluation, parse_evaluation
 from research_exchange.documents.gates import Flag
 from research_exchange.documents.json import JsonValue
 
@@ -104,6 +106,16 @@ class RunState:
         """The newest posting of a structured part, such as `decision`."""
         history = self.posted.get(part, ())
         return history[-1] if history else None
+
+    @cached_property
+    def evaluations(self) -> tuple[tuple[int, Evaluation], ...]:
+        """Every `evaluation` with the update it came in, oldest first, parsed once."""
+        return tuple((posted.update, parse_evaluation(posted.value)) for posted in self.posted.get("evaluation", ()))
+
+    @property
+    def evaluation(self) -> Evaluation:
+        """The newest one; an empty one where none was posted."""
+        return self.evaluations[-1][1] if self.evaluations else parse_evaluation(None)
 
     def to_json(self) -> dict[str, JsonValue]:
         """The state as JSON; structured parts appear by update number, their content stays in the updates."""
