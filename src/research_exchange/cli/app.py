@@ -70,11 +70,10 @@ def _code_for(trouble: Exception) -> int | None:
     from research_exchange.client import ExchangeError, ExchangeRefused
     from research_exchange.runner import ServiceError
     from research_exchange.runner.script import FolderTooLarge
-    from research_exchange.runner.spec_file import SpecFileError
     from research_exchange.server import CannotServe
 
     match trouble:
-        case ExchangeRefused() | SpecFileError() | FolderTooLarge() | CannotServe():
+        case ExchangeRefused() | FolderTooLarge() | CannotServe():
             return USAGE
         case ServiceError() | ExchangeError():
             return NOT_CHECKED

@@ -16,9 +16,9 @@ import typer
 from research_exchange.cli.console import NOT_WELL, WELL, AsJson, display
 
 if TYPE_CHECKING:
+    from research_exchange.cli.spec_file import SpecFile
     from research_exchange.client import Exchange
     from research_exchange.runner import Service
-    from research_exchange.runner.spec_file import SpecFile
 
 Data = Annotated[
     Path | None,
@@ -52,8 +52,8 @@ def run(
 
     An Exchange and a training service (TINKER_BASE_URL) that do not run yet are started, and stopped at the end.
     """
+    from research_exchange.cli.spec_file import SpecFile
     from research_exchange.runner import exchange_service, training_service
-    from research_exchange.runner.spec_file import SpecFile
 
     folder = _folder(data)
     spec_file = SpecFile.read(spec)

@@ -11,17 +11,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from research_exchange.cli.console import UsageProblem, read_bytes
+from research_exchange.cli.spec_file import read_spec
 from research_exchange.documents.evidence import EvidenceFile
 from research_exchange.documents.fields import show, show_names
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 from research_exchange.documents.run_document import RunDocument, evidence_file, numbered_updates
-from research_exchange.runner.spec_file import read_spec
 
 __all__ = ["read_run"]
 
 
 def read_run(path: Path) -> RunDocument:
-    """The run in a file or a folder. Raises UsageProblem or SpecFileError where there is none."""
+    """The run in a file or a folder. Raises UsageProblem where there is none."""
     if path.is_dir():
         return _read_folder(path)
     try:

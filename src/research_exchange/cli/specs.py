@@ -28,10 +28,10 @@ def lint(spec: SpecPath, as_json: AsJson = False) -> None:
 
     Ends with 1 when it finds an error; warnings and questions alone leave it at 0.
     """
+    from research_exchange.cli.spec_file import read_spec
     from research_exchange.documents.plain import plain
     from research_exchange.lint import Level
     from research_exchange.lint import lint as find
-    from research_exchange.runner.spec_file import read_spec
     from research_exchange.terminal.findings import lint_report
 
     document = read_spec(spec)
@@ -55,8 +55,8 @@ def power(
 
     Ends with 1 when a verdict cannot come out at all, and with 3 when there is no rule that can be applied.
     """
+    from research_exchange.cli.spec_file import read_spec
     from research_exchange.power import power_card
-    from research_exchange.runner.spec_file import read_spec
     from research_exchange.terminal.power import power_report
 
     document = read_spec(spec)
@@ -87,7 +87,7 @@ def brief(
     from hashlib import sha256
 
     from research_exchange.briefs import render_brief
-    from research_exchange.runner.spec_file import read_spec
+    from research_exchange.cli.spec_file import read_spec
     from research_exchange.terminal.findings import print_brief
 
     given = _brief_input(read_spec(spec), profile, mode, spec_id, run_id, idea)

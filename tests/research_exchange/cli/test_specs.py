@@ -1,6 +1,8 @@
 """`rx lint`, `rx power`, `rx brief` and `rx schema`: what a researcher sees of a spec before it runs."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +112,21 @@ def test_a_brief_that_cannot_be_written_is_one_sentence(rx: Rx, option: str, val
     answer = rx("brief", GS1, option, value)
     assert (answer.code, answer.out) == (2, "")
     assert sentence in answer.err
+
+
+@pytest.mark.parametrize("command", ["lint", "power", "brief"])
+def test_no_server_and_no_client_is_loaded_for_a_spec(command: str) -> None:
+    code = f"""
+import sys
+from research_exchange.cli import main
+sys.argv = ["rx", {command!r}, {str(ADDITION)!r}]
+try:
+    main()
+except SystemExit:
+    print(sorted({{"httpx", "fastapi", "sqlalchemy", "tinker"}} & set(sys.modules)), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
 
 
 def test_schemas_are_listed_and_printed(rx: Rx) -> None:

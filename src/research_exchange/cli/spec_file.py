@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from research_exchange.cli.console import UsageProblem, read_bytes
 from research_exchange.documents.json import DocumentError
 from research_exchange.documents.spec import Spec
 
@@ -10,18 +11,12 @@ DEFAULT_WALL_MINUTES = 60.0
 """For a spec whose budget names no `max_wall_minutes`."""
 
 
-class SpecFileError(Exception):
-    """A spec that cannot be used here; the text is one sentence for a person."""
-
-
 def read_spec(path: Path) -> Spec:
-    """The spec in a file. Raises SpecFileError when there is no such file, or no spec in it."""
+    """The spec in a file. Raises UsageProblem when there is no such file, or no spec in it."""
     try:
-        return Spec.parse(path.read_bytes())
-    except OSError as error:
-        raise SpecFileError(f"{path} cannot be read: {error.strerror}. Name the spec's JSON file.") from error
+        return Spec.parse(read_bytes(path, "the spec's JSON file"))
     except DocumentError as error:
-        raise SpecFileError(f"{path} is not a spec: {error}") from error
+        raise UsageProblem(f"{path} is not a spec: {error}") from error
 
 
 @dataclass(frozen=True)
@@ -33,11 +28,11 @@ class SpecFile:
 
     @classmethod
     def read(cls, path: Path) -> "SpecFile":
-        """Raises SpecFileError when there is no such file, no spec in it, or nothing to run."""
+        """Raises UsageProblem when there is no such file, no spec in it, or nothing to run."""
         spec = read_spec(path)
         command = spec.value.get("command")
         if not isinstance(command, str) or not command.strip():
-            raise SpecFileError(f'{path} has no command to run; add "command", for example "python train.py".')
+            raise UsageProblem(f'{path} has no command to run; add "command", for example "python train.py".')
         return cls(path, spec)
 
     @property
