@@ -74,6 +74,9 @@ def test_a_hash_is_recomputed_where_the_hashed_file_itself_is_retained() -> None
         path = f"{REPORT}/arms/{arm}/initial_output"
         operations.append({"op": "replace", "path": f"{path}/output_sha256", "value": output.sha256})
         operations.append({"op": "replace", "path": f"{path}/evidence_ref", "value": output.name})
+    one = file_of("responses.jsonl", "provenance", kept.content() + output.sha256.encode())
+    reading = reading_of(patched(VECTORS["base"], operations[:3]), [one, output])
+    assert set(reading.provenance.values()) == {"declared"}
     reading = reading_of(patched(VECTORS["base"], operations), [kept, output])
     assert reading.status == "passed"
     assert {name for name, source in reading.provenance.items() if source == "recomputed"} == {

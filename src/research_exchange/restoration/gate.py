@@ -1,8 +1,4 @@
-"""The restoration gate: paired arms started from one and the same adapter, each with its own optimizer (contract §8).
-
-Equal seeds, equal losses and equal base accuracies show nothing about it, because a fresh adapter changes no output
-(R-096). What shows it is a measured hash or a checkpoint that was really loaded, seen before the first update.
-"""
+"""Reads the reports of a run, arm by arm, and holds the latest against the plan and against the earlier ones."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,14 +13,12 @@ from research_exchange.documents.provenance import PROVENANCE, ArmProvenance, pa
 from research_exchange.documents.restoration_plan import Group, RestorationPlan, parse_restoration_plan
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
-from research_exchange.optimizer_checks import check_optimizer
-from research_exchange.proof_files import ProofFiles
-from research_exchange.restore_equivalence import check_equivalence
+from research_exchange.restoration.equivalence import check_equivalence
+from research_exchange.restoration.optimizers import check_optimizer
+from research_exchange.restoration.proofs import ProofFiles
+from research_exchange.restoration.start import compare_outputs, compare_starts, shared_values
 
 __all__ = ["plan_problems", "read_restoration"]
-
-_START_ALIKE = "Start the arms from one adapter: save its full initialization once and load it into each."
-_NOT_ALIKE = "Stop: the arms differ before anything was trained. Start them again from one adapter."
 
 
 def plan_problems(spec: Spec) -> tuple[Problem, ...]:
@@ -43,9 +37,9 @@ def read_restoration(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Readi
     findings.add(latest.findings)
     _compare_with_earlier(latest, earlier, state, findings)
     first = next((result for result in (*earlier, latest) if result.findings.status is GateStatus.PASSED), None)
-    if findings.status is GateStatus.PASSED and (first is None or _is_too_late(first, check.plan, state)):
+    if findings.status is GateStatus.PASSED and first is not None and _is_too_late(first, check.plan, state):
         expected = "checks that hold, posted before the last of these arms was completed"
-        found = f"the first that hold too late, by update {first.update if first else latest.update}"
+        found = f"the first that hold too late, by update {first.update}"
         action = "Publish the provenance while the run goes on; training waits for it."
         findings.miss("R-091", PROVENANCE, expected, found, action)
     return Reading(
@@ -104,13 +98,12 @@ class _Check:
         for group in self.plan.groups:
             found = [entry for arm in group.arms for entry in entries.get(arm.name, ())]
             self._check_arms(group, entries, findings)
-            _compare_starts(group, found, findings)
-            _compare_outputs(found, findings)
-            for name, digest, evidence in _shared(found):
-                key = f"{group.path.removeprefix('restoration_preflight.')}.{name}"
-                shared[key] = digest
-                recomputed = any(self._files.is_hash_of(digest, file) for file in evidence)
-                sources[key] = Provenance.RECOMPUTED if recomputed else Provenance.DECLARED
+            compare_starts(group.path, found, findings)
+            compare_outputs(found, findings)
+            for value in shared_values(found):
+                key = f"{group.path.removeprefix('restoration_preflight.')}.{value.name}"
+                shared[key] = value.text
+                sources[key] = self._files.source_of(value.text, value.evidence)
         planned = frozenset(arm.name for arm in self.plan.arms)
         flags = _entry_flags(posted.update, entries, planned)[:MAX_PROBLEMS]
         return _Result(posted.update, entries, findings, shared, sources, tuple(flags))
@@ -156,58 +149,6 @@ def _by_arm(spec: Spec, arms: Iterable[ArmProvenance]) -> dict[str, list[ArmProv
         names = spec.arms_called(entry.arm) if spec.arms else (entry.arm,)
         found.setdefault(names[0] if len(names) == 1 else entry.arm, []).append(entry)
     return found
-
-
-def _compare_starts(group: Group, entries: Sequence[ArmProvenance], findings: Findings) -> None:
-    """Nobody disagrees, and equal hashes or URIs connect all arms (R-094, R-095)."""
-    starts = [entry.initialization for entry in entries]
-    _agree([(start.base_checkpoint, f"{start.path}.base_checkpoint") for start in starts], "R-094", findings)
-    _agree([(start.adapter_sha256, f"{start.path}.adapter_sha256") for start in starts], "R-095", findings)
-    _agree([(start.checkpoint_uri, f"{start.path}.checkpoint_uri") for start in starts], "R-095", findings)
-    identities = [{start.adapter_sha256, start.checkpoint_uri} - {None} for start in starts]
-    if len(entries) > 1 and all(identities) and not _is_connected(identities):
-        expected = "hashes or URIs that arms have in common, so that all of them are connected"
-        findings.miss("R-095", group.path, expected, "arms without any in common", _START_ALIKE)
-
-
-def _compare_outputs(entries: Sequence[ArmProvenance], findings: Findings) -> None:
-    """The same batch gave the same outputs (R-099)."""
-    outputs = [entry.output for entry in entries if entry.output.available]
-    _agree([(output.batch_sha256, f"{output.path}.batch_sha256") for output in outputs], "R-099", findings)
-    _agree([(output.output_sha256, f"{output.path}.output_sha256") for output in outputs], "R-099", findings)
-
-
-def _agree(values: Sequence[tuple[str | None, str]], rule: str, findings: Findings) -> None:
-    """Each value, where there is one, is the first of them."""
-    known = [(value, path) for value, path in values if value is not None]
-    for value, path in known[1:]:
-        first, where = known[0]
-        if value != first:
-            findings.contradict(rule, path, f"{show(first)}, as {where} has it", show(value), _NOT_ALIKE)
-
-
-def _is_connected(identities: Sequence[set[str | None]]) -> bool:
-    reached, rest = set(identities[0]), list(identities[1:])
-    while joined := [identity for identity in rest if identity & reached]:
-        reached |= set().union(*joined)
-        rest = [identity for identity in rest if not identity & reached]
-    return not rest
-
-
-def _shared(entries: Sequence[ArmProvenance]) -> Iterator[tuple[str, str, list[str | None]]]:
-    """What every entry of a group reports alike, with the files that show it."""
-    starts, outputs = [entry.initialization for entry in entries], [entry.output for entry in entries]
-    started, put_out = [start.evidence for start in starts], [output.evidence for output in outputs]
-    columns: tuple[tuple[str, list[str | None], list[str | None]], ...] = (
-        ("base_checkpoint", [start.base_checkpoint for start in starts], []),
-        ("adapter_sha256", [start.adapter_sha256 for start in starts], started),
-        ("checkpoint_uri", [start.checkpoint_uri for start in starts], started),
-        ("batch_sha256", [output.batch_sha256 for output in outputs], put_out),
-        ("output_sha256", [output.output_sha256 for output in outputs], put_out),
-    )
-    for name, values, evidence in columns:
-        if len(set(values)) == 1 and values[0] is not None:
-            yield name, values[0], evidence
 
 
 def _compare_with_earlier(latest: _Result, earlier: Sequence[_Result], state: RunState, findings: Findings) -> None:

@@ -5,13 +5,14 @@ printed form of an SDK object, or the very file that was hashed.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
 from research_exchange.documents.evidence import EvidenceFile, EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import is_number, show
 from research_exchange.documents.findings import Findings
+from research_exchange.documents.gates import Provenance
 from research_exchange.documents.json import JsonValue
 
 __all__ = ["ProofFiles"]
@@ -71,10 +72,11 @@ class ProofFiles:
         self._shelf = shelf
         self._exhibits: dict[str, _Exhibit | EvidenceLost] = {}
 
-    def is_hash_of(self, digest: str, name: str | None) -> bool:
-        """Whether a hash is that of the file itself, so that it was recomputed rather than read."""
-        file = None if name is None else self._shelf.find(name)
-        return file is not None and file.sha256 == digest
+    def source_of(self, digest: str, names: Sequence[str | None]) -> Provenance:
+        """Recomputed where the files are the very ones that were hashed; otherwise the runner's word."""
+        files = [None if name is None else self._shelf.find(name) for name in names]
+        is_hashed = bool(files) and all(file is not None and file.sha256 == digest for file in files)
+        return Provenance.RECOMPUTED if is_hashed else Provenance.DECLARED
 
     def check(
         self, claims: Mapping[str, JsonValue], name: str | None, rule: str, path: str, findings: Findings

@@ -7,7 +7,7 @@ from research_exchange.documents.findings import Findings
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.provenance import OptimizerCheck
 from research_exchange.documents.restoration_plan import PlannedArm
-from research_exchange.proof_files import ProofFiles
+from research_exchange.restoration.proofs import ProofFiles
 
 __all__ = ["SAME_WITHOUT_DECAY", "check_optimizer"]
 
