@@ -9,7 +9,7 @@ from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, is_text, show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
 from research_exchange.documents.observations import MAX_PROBLEMS
-from research_exchange.documents.run_state import Posted, RunState
+from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import BASE_ARM, Spec
 from research_exchange.prediction_checks import check_predictions
 from research_exchange.predictions import PredictionFiles
@@ -54,7 +54,7 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
         reason=_REASONS[status],
         problems=tuple((false + gaps)[:MAX_PROBLEMS]),
         shared={c.metric: shared[c.path][0] for c in comparisons if shared[c.path]},
-        flags=(*_timing_flags(rule, state), *_stranger_flags(spec, posted, evaluation)),
+        flags=(*_timing_flags(rule, state), *_stranger_flags(spec, state)),
     )
 
 
@@ -184,13 +184,15 @@ def _timing_flags(rule: DecisionRule | None, state: RunState) -> tuple[Flag, ...
     """Evaluators that were first on record together with scores, or after them: nothing shows that they were frozen.
 
     A value that an arm was reported with under the same name, in `metrics.arms`, is a score as well (R-130, R-138).
+    An evaluator whose key is not its hash, or whose provenance is incomplete, is not on record yet.
     """
     first_metrics = _first_metrics(state)
     known: set[str] = set()
     scored = False
     flags = []
     for update, evaluation in state.evaluations:
-        new = sorted(set(evaluation.evaluators) - known)
+        sound = {name for name, evaluator in evaluation.evaluators.items() if not evaluator.problems}
+        new = sorted(sound - known)
         metrics = {score.metric for score in evaluation.scores} | {c.metric for c in _comparisons(rule, evaluation)}
         scored |= any(first_metrics.get(metric, update) < update for metric in metrics)
         known |= set(new)
@@ -218,10 +220,13 @@ def _first_metrics(state: RunState) -> dict[str, int]:
     return first
 
 
-def _stranger_flags(spec: Spec, posted: Posted, evaluation: Evaluation) -> tuple[Flag, ...]:
+def _stranger_flags(spec: Spec, state: RunState) -> tuple[Flag, ...]:
     """Scores of arms that the spec does not have count for nothing (R-008)."""
     known = {*spec.arm_names, BASE_ARM}
-    strangers = sorted({score.arm for score in evaluation.scores} - known) if spec.arms else []
-    if not strangers:
-        return ()
-    return (Flag("R-008", posted.update, f"scores {show_names(strangers)}, which the spec does not name."),)
+    flags = []
+    for update, evaluation in state.evaluations if spec.arms else ():
+        strangers = sorted({score.arm for score in evaluation.scores} - known)
+        known |= set(strangers)
+        if strangers:
+            flags.append(Flag("R-008", update, f"scores {show_names(strangers)}, which the spec does not name."))
+    return tuple(flags)

@@ -25,7 +25,7 @@ from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.evaluation import check_comparability
 from research_exchange.evidence import checkpoint_problems
-from research_exchange.feasibility import check_feasibility
+from research_exchange.feasibility import FeasibilityCheck, FeasibilityStatus, check_feasibility
 from research_exchange.gate_results import all_gates
 from research_exchange.outcome import Basis, Objection, settle, withholds
 from research_exchange.predictions import PredictionFiles
@@ -121,6 +121,7 @@ def judge(
     decision = _decision(spec, state, files, deviations)
     gates, flags = all_gates(spec, state, files.shelf, comparability, decision, receipts)
     capacity = check_capacity(spec, state, updates)
+    feasibility = check_feasibility(spec, state)
     numbers = reported_numbers(spec, state, decision, receipts)
     outcome = settle(spec, state, deviations, gates, decision, edges=edge_rates(spec, state), ended=ended)
     return Judgment(
@@ -146,7 +147,7 @@ def judge(
         deviations=deviations,
         undeclared=undeclared,
         capacity=capacity,
-        feasibility=check_feasibility(spec, state).to_json(),
+        feasibility=feasibility.to_json(),
         evidence=check_completeness(spec, state, files),
         receipts=tuple(receipt.id for receipt in receipts),
         flags=(
@@ -159,6 +160,7 @@ def judge(
             *flags,
             *reported_flags(numbers),
             *capacity.flags,
+            *_feasibility_flags(spec, state, feasibility),
             *_late_flags(late),
             *outcome.flags,
         ),
@@ -205,6 +207,16 @@ def _undeclared_flags(undeclared: Sequence[Undeclared]) -> list[Flag]:
         )
         for each in undeclared
     ]
+
+
+def _feasibility_flags(spec: Spec, state: RunState, feasibility: FeasibilityCheck) -> list[Flag]:
+    """What the spec asks to be measured first, once an arm is completed without it (R-170, R-175)."""
+    is_asked = spec.value.get("feasibility_required") is True and (state.completed_arms or state.is_final)
+    if not is_asked or feasibility.status is FeasibilityStatus.FITS:
+        return []
+    problem = next(iter(feasibility.problems), None)
+    text = f"The spec asks for a measured projection that fits; it is {feasibility.status.value}."
+    return [Flag("R-170", None, text if problem is None else f"{text} {problem}")]
 
 
 def _conflict_flags(gates: Sequence[GateResult]) -> list[Flag]:
