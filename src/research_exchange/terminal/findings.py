@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from rich.console import Console, Group, RenderableType
 from rich.markdown import Markdown
 from rich.table import Table
+from rich.text import Text
 
 from research_exchange.documents.fields import is_sha256, show
 from research_exchange.documents.json import JsonValue
@@ -98,19 +99,24 @@ def _from_update(flag: Json) -> str:
 
 def _computed(judgment: Json) -> list[Table]:
     """Each number that the run reports of its arms, and each value that a gate read or computed."""
-    rows = [
-        ("reported", number["path"].removeprefix("metrics.arms."), show(number["value"]), number["provenance"])
-        for number in judgment["numbers"]
+    reported = {number["path"].removeprefix("metrics.arms."): number for number in judgment["numbers"]}
+    rows: list[tuple[Text, str, str]] = [
+        (literal(f"  {name}"), _short(number["value"]), number["provenance"]) for name, number in reported.items()
     ]
-    rows += [
-        (gate["gate"], name, _short(value), gate["provenance"].get(name, ""))
-        for gate in judgment["gates"]
-        for name, value in gate["computed"].items()
-    ]
-    return [table(("by", "value", "is", "from"), rows)] if rows else []
+    if rows:
+        rows.insert(0, (literal("reported of the arms", "bold"), "", ""))
+    for gate in judgment["gates"]:
+        if gate["computed"]:
+            rows.append((literal(gate["gate"], "bold"), "", ""))
+        for name, value in gate["computed"].items():
+            rows.append((literal(f"  {name}"), _short(value), gate["provenance"].get(name, "")))
+    return [table(("value", "is", "from"), rows)] if rows else []
 
 
 def _short(value: JsonValue) -> str:
+    """Six digits tell numbers apart for a reader; --json has all of them."""
+    if isinstance(value, float):
+        return f"{value:.6g}"
     return f"{value[:12]}…" if is_sha256(value) else show(value)
 
 

@@ -88,15 +88,15 @@ def runs_table(runs: Sequence[Json]) -> RenderableType:
 def _criteria(decision: Json) -> list[RenderableType]:
     lines: list[RenderableType] = []
     for criterion in decision.get("criteria", ()):
-        confidence = f"{100 * (1 - decision['alpha']):g} %"
-        lines.append(
+        confidence = 100 * (1 - criterion.get("alpha", decision["alpha"]))
+        means = ", ".join(f"{arm} {mean:.3f}" for arm, mean in criterion["means"].items())
+        lines += [
             literal(
-                f"{criterion['id']}: effect {criterion['effect']:+.3f}, {confidence} interval "
-                f"[{criterion['lower']:+.3f}, {criterion['upper']:+.3f}], margin {criterion['margin']:+g} "
+                f"{criterion['id']}: effect {criterion['effect']:+.4f}, margin {criterion['margin']:+g} "
                 f"-> {criterion['state']} (n = {criterion['n']})"
-            )
-        )
-        lines.append(literal("  " + ", ".join(f"{arm} {mean:.3f}" for arm, mean in criterion["means"].items())))
+            ),
+            literal(f"  {confidence:g} % interval [{criterion['lower']:+.4f}, {criterion['upper']:+.4f}]; {means}"),
+        ]
     return [*lines, ""] if lines else []
 
 
