@@ -123,6 +123,18 @@ def test_a_file_inside_an_update_counts(rx: Rx, written: Written) -> None:
     assert rx("judge", written(patched(document, within))).code == 0
 
 
+def test_of_two_files_with_one_name_the_first_that_came_is_kept(rx: Rx, written: Written) -> None:
+    """R-164"""
+    late = {"name": "notes.txt", "kind": "report", "content": "late", "update": 3}
+    early = {"name": "notes.txt", "kind": "report", "content": "early"}
+    within = [{"op": "add", "path": "/updates/0/evidence", "value": {"version": 1, "files": [early]}}]
+    document = {**patched(BASE, within), "evidence": [*BASE["evidence"], late]}
+    found = json.loads(rx("check", written(document), "--json").out)
+    assert [file["name"] for file in found["refused"]] == ["notes.txt"]
+    assert found["refused"][0]["problems"][0]["rule"] == "R-164"
+    assert found["files"] == len(BASE["evidence"]) + 1
+
+
 def test_bytes_and_strings_stand_for_themselves(rx: Rx, written: Written) -> None:
     encoded = [
         {key: value for key, value in file.items() if key != "content"}
