@@ -83,7 +83,7 @@ def _check_sizes(spec: Spec, decision: Decision, deviations: Deviations, finding
         return
     for grid in decision.grids.values():
         n = len(grid.items)
-        if n != planned and not deviations.states(("evaluator", "eval.n_examples"), n):
+        if n != planned and not deviations.states(("evaluator", "eval.n_examples"), n, in_time=True):
             path = f"evaluation.evaluators[{show(grid.evaluator)}].items"
             action = "Evaluate the items of the spec, or state the deviation before training."
             findings.contradict("R-080", path, f"{planned} items", f"{n}", action)

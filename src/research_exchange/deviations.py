@@ -9,7 +9,7 @@ from research_exchange.documents.effective_config import SETTINGS, effective, pl
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, is_text, is_whole, show
 from research_exchange.documents.gates import Flag
-from research_exchange.documents.json import DocumentError, JsonValue, parse
+from research_exchange.documents.json import DocumentError, JsonValue, canonical, parse
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 
@@ -55,10 +55,18 @@ class Deviations:
     tested_instead: str | None
     flags: tuple[Flag, ...]
 
-    def states(self, names: Collection[str], value: float | str) -> bool:
-        """Whether a deviation under one of these fields names the value that was really used."""
+    def states(self, names: Collection[str], value: float | str, *, in_time: bool = False) -> bool:
+        """Whether a deviation under one of these fields names the value that was really used.
+
+        With `in_time`, one that was first stated after an arm was completed does not count.
+        """
         wanted = {name.lower() for name in names}
-        return any(item.field.strip().lower() in wanted and _mentions(item.effective, value) for item in self.items)
+        return any(
+            item.field.strip().lower() in wanted
+            and _mentions(item.effective, value)
+            and (item.recording is Recording.RECORDED or not in_time)
+            for item in self.items
+        )
 
 
 @dataclass(frozen=True)
@@ -87,7 +95,11 @@ def fold_deviations(state: RunState) -> Deviations:
         items=items,
         hypothesis_tested=False if changed or any(map(_denies, said)) else None if is_unclear else True,
         tested_instead=instead,
-        flags=(*folding.flags, *_unstated(state), *_hypothesis_flags(said, changed=changed, instead=instead)),
+        flags=(
+            *folding.flags,
+            *_unstated(state),
+            *_hypothesis_flags(said, changed=changed, instead=instead),
+        ),
     )
 
 
@@ -181,7 +193,7 @@ class _Folding:
 
     def _add_one(self, entry: Mapping[str, JsonValue], update: int) -> None:
         parts = [entry.get(name) for name in ("field", "original", "effective", "reason")]
-        field, original, effective, reason = (part if isinstance(part, str) else "" for part in parts)
+        field, original, effective, reason = (_as_text(part) for part in parts)
         identity = (field, original, effective)
         self._latest.add(identity)
         if identity in self._found:
@@ -219,11 +231,19 @@ def _hypothesis_flags(said: Sequence[JsonValue], *, changed: bool, instead: str 
     if changed and said and said[-1] is True:
         text = "The run says that it tested the original hypothesis, although its objective or endpoint changed."
         flags.append(Flag("R-078", None, text))
+    if said and said[-1] is True and instead is not None:
+        text = "The run says that it tested the original hypothesis, and in tested_instead that it tested another."
+        flags.append(Flag("R-078", None, text))
     if any(map(_denies, said)) and instead is None:
         flags.append(Flag("R-078", None, "The run does not say in tested_instead what it tested."))
     if any(not isinstance(value, bool) for value in said):
         flags.append(Flag("R-078", None, "original_hypothesis_tested is true or false; anything else says nothing."))
     return flags
+
+
+def _as_text(part: JsonValue) -> str:
+    """What stands in the place of a text is read as what it says, all the same (R-078)."""
+    return part if isinstance(part, str) else "" if part is None else canonical(part).decode()
 
 
 def _latest_text(history: Sequence[Posted]) -> str | None:

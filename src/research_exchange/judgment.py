@@ -30,7 +30,7 @@ from research_exchange.gate_results import all_gates
 from research_exchange.outcome import Basis, Objection, settle, withholds
 from research_exchange.predictions import PredictionFiles
 from research_exchange.reported import ReportedNumber, reported_flags, reported_numbers
-from research_exchange.selection import edge_rates
+from research_exchange.selection import edge_rates, unplanned_flags
 from research_exchange.updates import fold
 
 __all__ = ["VERSION", "Judgment", "judge"]
@@ -159,6 +159,7 @@ def judge(
             *_conflict_flags(gates),
             *flags,
             *reported_flags(numbers),
+            *unplanned_flags(spec, state),
             *capacity.flags,
             *_feasibility_flags(spec, state, feasibility),
             *_late_flags(late),

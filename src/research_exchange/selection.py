@@ -11,7 +11,7 @@ from research_exchange.documents.decision_rule import parse_decision_rule
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, is_same, show, show_names
 from research_exchange.documents.findings import Findings
-from research_exchange.documents.gates import Flag, GateStatus, Problem, Provenance, Reading
+from research_exchange.documents.gates import Applicability, Flag, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.items import read_manifest
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import RunState
@@ -25,8 +25,9 @@ from research_exchange.documents.selection import (
     parse_selection_plan,
 )
 from research_exchange.documents.spec import Spec
+from research_exchange.experiment_features import check_applicability
 
-__all__ = ["EdgeRate", "edge_rates", "plan_problems", "read_selection"]
+__all__ = ["EdgeRate", "edge_rates", "plan_problems", "read_selection", "unplanned_flags"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,17 @@ def edge_rates(spec: Spec, state: RunState) -> tuple[EdgeRate, ...]:
         for arm, grid in parse_selection_plan(spec).grids.items()
         if arm in rates and rates[arm].selected in (grid[0], grid[-1])
     )
+
+
+def unplanned_flags(spec: Spec, state: RunState) -> tuple[Flag, ...]:
+    """A selection that the spec knows nothing of: what was chosen on the items that decide is no finding (R-150)."""
+    posted = state.latest("decision")
+    decision = as_mapping(None if posted is None else posted.value)
+    parts = [name for name in ("selection", "budgets") if decision.get(name) is not None]
+    if posted is None or not parts or check_applicability(spec.value, "selection")["status"] is Applicability.REQUIRED:
+        return ()
+    text = f"reports decision.{' and decision.'.join(parts)}, although the spec plans no selection."
+    return (Flag("R-150", posted.update, text),)
 
 
 def read_selection(spec: Spec, state: RunState, shelf: EvidenceShelf, *, evaluators: Collection[str]) -> Reading:

@@ -162,6 +162,8 @@ def test_r080_a_stated_number_of_items_is_a_deviation_like_any_other(effective: 
     stated = {"field": "evaluator", "original": "9 items", "effective": effective, "reason": "one was broken"}
     operations = [add("/spec/eval", {"n_examples": 9}), add("/updates/0/deviations/-", stated)]
     assert judged(*operations).recorded_verdict == recorded
+    late = [operations[0], add(f"{FINAL}/deviations/-", stated)]
+    assert judged(*late).withheld, "stated once the scores were known"
 
 
 # --- When an evaluator was frozen ---

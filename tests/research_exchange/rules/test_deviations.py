@@ -116,6 +116,19 @@ def test_r078_another_name_for_the_objective(field: str) -> None:
     assert judged(add("/updates/0/deviations/-", stated)).basis == "changed_experiment"
 
 
+@pytest.mark.parametrize("field", [["objective"], {"name": "objective"}])
+def test_r078_an_objective_that_is_no_text(field: Any) -> None:
+    stated = {"field": field, "original": "a", "effective": "b", "reason": "r"}
+    assert judged(add("/updates/0/deviations/-", stated)).basis == "changed_experiment"
+
+
+def test_r078_both_the_hypothesis_and_another_one() -> None:
+    both = [add(f"{FINAL}/original_hypothesis_tested", True), add(f"{FINAL}/tested_instead", "REINFORCE")]
+    assert len(flags(judged(*both), "R-078")) == 1
+    nothing = [add(f"{FINAL}/original_hypothesis_tested", True), add(f"{FINAL}/tested_instead", "")]
+    assert flags(judged(*nothing), "R-078") == []
+
+
 @pytest.mark.parametrize("arm", [{"name": "trained"}, {"nam": "third"}, "third", {"name": ""}])
 def test_r008_an_arm_twice_or_without_a_name(arm: Any) -> None:
     judgment = judged(add("/spec/arms/-", arm))

@@ -76,6 +76,14 @@ def test_a_selection_stated_beside_its_confirmation_is_flagged() -> None:
     assert "R-150" not in {flag.rule for flag in judged("adaptive", before).flags}
 
 
+def test_a_selection_that_the_spec_does_not_plan_is_flagged() -> None:
+    """R-150"""
+    for part, value in (("selection", {"frozen_before_confirmation": True}), ("budgets", {})):
+        bundle = patched(RUNS, [{"op": "add", "path": f"/updates/2/decision/{part}", "value": value}])
+        (flag,) = [flag for flag in judge_bundle(bundle).flags if flag.rule == "R-150"]
+        assert flag.text == f"reports decision.{part}, although the spec plans no selection."
+
+
 def test_a_number_of_items_is_recomputed_and_a_rate_is_declared() -> None:
     items = judged("adaptive", []).gate("selection")
     assert items.computed == {"frozen_before_confirmation": True, "confirmation_items": 8}
