@@ -1,13 +1,14 @@
 """The feasibility projection (contract §15)."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from research_exchange.feasibility import FeasibilityCheck, check_feasibility
+from research_exchange.feasibility import FeasibilityCheck, FeasibilityStatus, check_feasibility
 from research_exchange.updates import fold
 from tests.research_exchange.rules.support import EXPERIMENTS, patched, spec_of, updates_of, vectors
 
@@ -147,3 +148,18 @@ def test_no_projection_is_beyond_a_number(phase: str, numbers: dict[str, Any]) -
     check = change((f"/updates/0/feasibility/measurements/{phase}", measurement))
     json.dumps(check.to_json(), allow_nan=False)
     assert check.status != "fits" or (check.wall_seconds is not None and check.wall_seconds <= 9000)
+
+
+PAGE = (EXPERIMENTS.parent / "docs" / "reference" / "feasibility.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"^```json (fits|exceeds|unknown)(?: (R-\w+))?\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+
+
+@pytest.mark.parametrize(("status", "rule", "text"), EXAMPLES, ids=[f"{status} {rule}" for status, rule, _ in EXAMPLES])
+def test_the_examples_of_the_page(status: str, rule: str, text: str) -> None:
+    check = checked(json.loads(text))
+    assert check.status == status
+    assert rule in {problem.rule for problem in check.problems} or not rule
+
+
+def test_the_page_has_an_example_of_each_status() -> None:
+    assert {status for status, _, _ in EXAMPLES} == set(FeasibilityStatus)
