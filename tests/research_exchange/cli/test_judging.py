@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from research_exchange.cli.intake import take_in
 from research_exchange.documents.run_document import RunDocument
 from research_exchange.judgment import judge
 from tests.research_exchange.cli.commands import Rx
@@ -129,10 +130,23 @@ def test_of_two_files_with_one_name_the_first_that_came_is_kept(rx: Rx, written:
     early = {"name": "notes.txt", "kind": "report", "content": "early"}
     within = [{"op": "add", "path": "/updates/0/evidence", "value": {"version": 1, "files": [early]}}]
     document = {**patched(BASE, within), "evidence": [*BASE["evidence"], late]}
-    found = json.loads(rx("check", written(document), "--json").out)
-    assert [file["name"] for file in found["refused"]] == ["notes.txt"]
-    assert found["refused"][0]["problems"][0]["rule"] == "R-164"
-    assert found["files"] == len(BASE["evidence"]) + 1
+    intake = take_in(RunDocument.parse(json.dumps(document).encode()))
+    (kept,) = (file for file in intake.retained if file.name == "notes.txt")
+    assert kept.read() == b"early"
+    (refused,) = json.loads(rx("check", written(document), "--json").out)["refused"]
+    assert (refused["name"], refused["problems"][0]["rule"]) == ("notes.txt", "R-164")
+
+
+def test_what_the_exchange_cannot_take_is_refused_and_an_unknown_kind_is_other() -> None:
+    """R-161, R-166"""
+    url = {"name": "rows.jsonl", "kind": "metrics", "source_url": "https://host/attachments/rows.jsonl"}
+    odd = {"name": "notes.txt", "kind": "musings", "content": "x"}
+    update = {"status": "running", "evidence": {"version": 1, "files": [url, odd]}}
+    document = RunDocument.parse(json.dumps({"spec": BASE["spec"], "updates": [update]}).encode())
+    intake = take_in(document)
+    assert [(file.name, file.kind, file.update) for file in intake.retained] == [("notes.txt", "other", 1)]
+    ((refused, problem),) = [(each.name, problem) for each in intake.refused for problem in each.admission.problems]
+    assert (refused, problem.rule) == ("rows.jsonl", "R-166")
 
 
 def test_bytes_and_strings_stand_for_themselves(rx: Rx, written: Written) -> None:
