@@ -56,18 +56,20 @@ def _criterion(criterion: Json, discordance: float) -> Iterator[RenderableType]:
 
 
 def _facts(criterion: Json) -> Iterator[tuple[str, str]]:
+    low, high = criterion["range"]
+    unit, equal = ("net wins", "where the arms are equal") if low == -high else ("passed items", "at half of the items")
     if criterion["half_width"] is not None:
-        yield "half-width", f"{criterion['half_width']:.4f}, where the arms are equal"
+        yield "half-width", f"{criterion['half_width']:.4f}, {equal}"
     for verdict, verb, direction in (("supported", "support", "or more"), ("refuted", "refute", "or fewer")):
         wins, effect = criterion[f"net_wins_to_{verb}"], criterion[f"effect_to_{verb}"]
         if wins is not None:
-            yield f"{verdict} takes", f"{wins:+,} net wins {direction}, an effect of {effect:+.4f}"
+            yield f"{verdict} takes", f"{wins:+,} {unit} {direction}, an effect of {effect:+.4f}"
         elif effect is not None:
             yield f"{verdict} takes", f"an effect of {effect:+.4f} {direction.replace('fewer', 'less')}"
         elif criterion[f"can_{verb}"] is False:
             yield f"{verdict} takes", "more than any data can show"
     if criterion["n_for_margin"] is not None:
-        yield "equal arms settle it", f"from {criterion['n_for_margin']:,} items on"
+        yield "half-width within margin", f"from {criterion['n_for_margin']:,} items on"
     if criterion["can_tie"] is False:
         yield "tie band", "narrower than any interval: a tie cannot come out"
 
