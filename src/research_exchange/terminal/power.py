@@ -51,13 +51,20 @@ def _criterion(criterion: Json, discordance: float) -> Iterator[RenderableType]:
         facts.add_row(f"  {name}", literal(value))
     yield facts
     if criterion["chances"]:
-        yield literal(f"  chances, where {100 * discordance:g} % of the items are passed by one arm alone", "dim")
+        assumed = f", where {100 * discordance:g} % of the items are passed by one arm alone" * _is_pair(criterion)
+        yield literal(f"  chances{assumed}", "dim")
         yield _chances(criterion["chances"])
 
 
-def _facts(criterion: Json) -> Iterator[tuple[str, str]]:
+def _is_pair(criterion: Json) -> bool:
+    """Whether it is a difference, which can fall on either side of 0 alike."""
     low, high = criterion["range"]
-    unit, equal = ("net wins", "where the arms are equal") if low == -high else ("passed items", "at half of the items")
+    return bool(low == -high)
+
+
+def _facts(criterion: Json) -> Iterator[tuple[str, str]]:
+    words = ("net wins", "where the arms are equal"), ("passed items", "at half of the items")
+    unit, equal = words[0 if _is_pair(criterion) else 1]
     if criterion["half_width"] is not None:
         yield "half-width", f"{criterion['half_width']:.4f}, {equal}"
     for verdict, verb, direction in (("supported", "support", "or more"), ("refuted", "refute", "or fewer")):
