@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from research_exchange.documents.fields import as_mapping, is_text, show
 from research_exchange.documents.findings import Findings
@@ -39,8 +39,7 @@ class Disposition(StrEnum):
     EXECUTION_ERROR = "execution_error"
 
 
-@dataclass(frozen=True, slots=True)
-class GeneratedTask:
+class GeneratedTask(NamedTuple):
     """One candidate."""
 
     item_id: str
@@ -52,8 +51,7 @@ class GeneratedTask:
     """The generator's program, where it was kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluationItem:
+class EvaluationItem(NamedTuple):
     """One item of the held-out set."""
 
     item_id: str
@@ -83,12 +81,12 @@ def read_lines(content: bytes) -> list[JsonValue]:
 
 def read_tasks(rows: object, path: str) -> Rows[GeneratedTask]:
     """Reads the candidates of a dataset. Never raises; `path` says where they stand."""
-    return _read(rows, path, _check_task, _task)
+    return _read(rows, path, _task_gaps, _task)
 
 
 def read_evaluation(rows: object, path: str) -> Rows[EvaluationItem]:
     """Reads the items of an evaluation set. Never raises; `path` says where they stand."""
-    return _read(rows, path, _check_item, _item)
+    return _read(rows, path, _item_gaps, _item)
 
 
 def _parse(line: bytes, number: int) -> JsonValue:
@@ -98,10 +96,18 @@ def _parse(line: bytes, number: int) -> JsonValue:
         raise DocumentError(f"Line {number}: {error}") from None
 
 
+class _Gap(NamedTuple):
+    """One thing that a row lacks."""
+
+    name: str
+    expected: str
+    found: str
+
+
 def _read(
     rows: object,
     path: str,
-    check: Callable[[Mapping[str, JsonValue], str, Findings], None],
+    gaps_of: Callable[[Mapping[str, JsonValue]], list[_Gap]],
     record: Callable[[Mapping[str, JsonValue]], _Row],
 ) -> Rows[_Row]:
     findings = Findings()
@@ -109,34 +115,33 @@ def _read(
         found = f"{len(rows)} rows" if isinstance(rows, (list, tuple)) else show(rows)
         findings.miss("R-191", path, f"a list of at most {MAX_ROWS} rows", found, _FREEZE)
         return Rows(None, findings)
-    entries = [as_mapping(row) for row in rows]
+    entries = [row if isinstance(row, dict) else as_mapping(row) for row in rows]
     for index, row in enumerate(entries):
-        check(row, f"{path}[{index}]", findings)
+        for gap in gaps_of(row):
+            findings.miss("R-191", f"{path}[{index}].{gap.name}", gap.expected, gap.found, _FREEZE)
     return Rows(None if findings.problems else tuple(map(record, entries)), findings)
 
 
 _FREEZE = "Write every row in full, and freeze the file under a new name."
+_TEXTS = (("item_id", MAX_ID), ("prompt", MAX_PROMPT))
+_DISPOSITIONS = {disposition.value: disposition for disposition in Disposition}
 
 
-def _check_item(row: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
-    for name, most in (("item_id", MAX_ID), ("prompt", MAX_PROMPT)):
-        value = row.get(name)
-        if not is_text(value) or len(value) > most:
-            found = f"{len(value)} characters" if is_text(value) else show(value)
-            findings.miss("R-191", f"{path}.{name}", f"a string of 1 to {most} characters", found, _FREEZE)
+def _item_gaps(row: Mapping[str, JsonValue]) -> list[_Gap]:
+    return [
+        _Gap(name, f"a string of 1 to {most} characters", f"{len(value)} characters" if is_text(value) else show(value))
+        for name, most in _TEXTS
+        if not is_text(value := row.get(name)) or len(value) > most
+    ]
 
 
-def _check_task(row: Mapping[str, JsonValue], path: str, findings: Findings) -> None:
-    _check_item(row, path, findings)
-    disposition = row.get("disposition")
+def _task_gaps(row: Mapping[str, JsonValue]) -> list[_Gap]:
+    gaps, disposition = _item_gaps(row), row.get("disposition")
     if not isinstance(disposition, str) or disposition not in _DISPOSITIONS:
-        expected = f"one of {', '.join(_DISPOSITIONS)}"
-        findings.miss("R-191", f"{path}.disposition", expected, show(disposition), _FREEZE)
-    if disposition == Disposition.ACCEPTED and row.get("answer") is None:
-        findings.miss("R-191", f"{path}.answer", "the label of an accepted task", "nothing", _FREEZE)
-
-
-_DISPOSITIONS = tuple(Disposition)
+        gaps.append(_Gap("disposition", f"one of {', '.join(_DISPOSITIONS)}", show(disposition)))
+    elif disposition == Disposition.ACCEPTED and row.get("answer") is None:
+        gaps.append(_Gap("answer", "the label of an accepted task", "nothing"))
+    return gaps
 
 
 def _item(row: Mapping[str, JsonValue]) -> EvaluationItem:
@@ -149,6 +154,6 @@ def _task(row: Mapping[str, JsonValue]) -> GeneratedTask:
         item_id=str(row["item_id"]),
         prompt=str(row["prompt"]),
         answer=row.get("answer"),
-        disposition=Disposition(str(row["disposition"])),
+        disposition=_DISPOSITIONS[str(row["disposition"])],
         code=code if is_text(code) else None,
     )

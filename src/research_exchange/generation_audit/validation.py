@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypedDict
@@ -55,11 +55,14 @@ def select_sample(tasks: Iterable[Mapping[str, JsonValue]], size: int, seed: int
     Nobody picks them by hand, and anybody can select them again.
     """
     accepted = [task for task in tasks if task.get("disposition") == Disposition.ACCEPTED]
-    return sorted(accepted, key=lambda task: _rank(seed, task.get("item_id")))[: max(size, 0)]
+    rank = _ranking(seed)
+    return sorted(accepted, key=lambda task: rank(task.get("item_id")))[: max(size, 0)]
 
 
-def _rank(seed: int, item_id: JsonValue) -> tuple[str, str]:
-    return sha256(json.dumps([seed, item_id]).encode()).hexdigest(), str(item_id)
+def _ranking(seed: int) -> Callable[[JsonValue], tuple[str, str]]:
+    """What ids are sorted by: the hash of `json.dumps([seed, item_id])`, and the id itself should two be equal."""
+    start = f"[{json.dumps(seed)}, "
+    return lambda item_id: (sha256(f"{start}{json.dumps(item_id)}]".encode()).hexdigest(), str(item_id))
 
 
 def validate(
@@ -160,8 +163,8 @@ def _check_sample(
         action = "There is nothing to train on, or the rows do not say what was accepted."
         findings.miss("R-193", "generation_audit.dataset_file", "at least one accepted task", "none", action)
     if report.samples is not None and report.seed is not None:
-        ranked = sorted((_rank(report.seed, task.item_id), task.item_id) for task in accepted)
-        _compare_samples(report.samples, [item_id for _, item_id in ranked[:size]], report.seed, findings)
+        selected = sorted((task.item_id for task in accepted), key=_ranking(report.seed))[:size]
+        _compare_samples(report.samples, selected, report.seed, findings)
     return size
 
 
