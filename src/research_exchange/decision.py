@@ -17,7 +17,7 @@ from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, is_sha256, is_text, is_whole, show, show_names
 from research_exchange.documents.gates import GateStatus, Problem, Provenance
 from research_exchange.documents.json import JsonValue
-from research_exchange.documents.observations import Observation, Observations, read_file, read_rows
+from research_exchange.documents.observations import Observations, read_file, read_rows
 from research_exchange.documents.run_state import OutcomeReason, RunState, Verdict
 from research_exchange.documents.spec import Spec
 from research_exchange.statistics import METHODS, Guarantee, Sample, seed_contrasts
@@ -165,7 +165,7 @@ def _result(
         guarantee=None if method is None else method.guarantee,
         condition=None if method is None else method.condition,
         seeds=rule.seeds,
-        rows=len(source.observations.rows),
+        rows=len(source.observations),
         file=source.file,
         file_sha256=source.file_sha256,
         grids=grids or {},
@@ -206,19 +206,18 @@ def _retained_rows(reference: Mapping[str, JsonValue], shelf: EvidenceShelf) -> 
 
 
 def _no_rows(problem: Problem) -> _Source:
-    return _Source(Observations((), (problem,)), problem.path)
+    return _Source(Observations(problems=(problem,)), problem.path)
 
 
 def _grids(rule: DecisionRule, source: _Source, evaluation: Evaluation, findings: Findings) -> dict[str, Grid]:
-    by_metric: dict[str, list[Observation]] = {metric: [] for metric in rule.metrics}
-    for row in source.observations.rows:
-        if row.metric in by_metric:
-            by_metric[row.metric].append(row)
-        else:
+    by_metric = source.observations.by_metric()
+    for place, metric in enumerate(source.observations.metrics if by_metric.keys() - set(rule.metrics) else ()):
+        if metric not in rule.metrics:
             expected = f"a metric of the rule ({show_names(rule.metrics)})"
-            findings.add("R-143", f"{source.path}[{row.index}].metric", expected, show(row.metric))
+            findings.add("R-143", f"{source.path}[{place}].metric", expected, show(metric))
     grids = {
-        metric: check_grid(rule, metric, rows, source.path, evaluation, findings) for metric, rows in by_metric.items()
+        metric: check_grid(rule, metric, by_metric.get(metric, Observations()), source.path, evaluation, findings)
+        for metric in rule.metrics
     }
     return {metric: grid for metric, grid in grids.items() if grid is not None}
 

@@ -7,7 +7,7 @@ from research_exchange.documents.decision_rule import DecisionRule
 from research_exchange.documents.evaluation import SCORE_TOLERANCE, Evaluation, Evaluator
 from research_exchange.documents.fields import show, show_names
 from research_exchange.documents.gates import Problem
-from research_exchange.documents.observations import MAX_PROBLEMS, Observation
+from research_exchange.documents.observations import MAX_PROBLEMS, Observations
 from research_exchange.statistics import mean
 
 __all__ = ["Findings", "Grid", "check_grid"]
@@ -22,18 +22,17 @@ class Grid:
     evaluator: str
     items: tuple[str, ...]
     seeds: tuple[int, ...]
-    values: Mapping[str, Mapping[int, Mapping[str, int | float]]]
-    """Arm, seed, item."""
+    columns: Mapping[tuple[str, int], Sequence[int | float]]
+    """Arm and seed to one value per item, in the order of `items`."""
 
-    def column(self, arm: str, seed: int) -> list[int | float]:
+    def column(self, arm: str, seed: int) -> Sequence[int | float]:
         """One value per item, in the order of `items`."""
-        cell = self.values[arm][seed]
-        return [cell[item] for item in self.items]
+        return self.columns[arm, seed]
 
     def mean_of(self, arm: str, seed: int | None = None) -> float:
         """Over all items, of one seed or of all."""
         seeds = self.seeds if seed is None else (seed,)
-        return mean([value for each in seeds for value in self.values[arm][each].values()])
+        return mean([value for each in seeds for value in self.columns[arm, each]])
 
 
 class Findings:
@@ -56,7 +55,7 @@ class Findings:
 
 
 def check_grid(
-    rule: DecisionRule, metric: str, rows: Sequence[Observation], path: str, evaluation: Evaluation, findings: Findings
+    rule: DecisionRule, metric: str, rows: Observations, path: str, evaluation: Evaluation, findings: Findings
 ) -> Grid | None:
     """The grid of a metric, or None with the reasons in `findings`.
 
@@ -69,23 +68,22 @@ def check_grid(
     evaluator = _one_evaluator(metric, rows, path, evaluation, findings)
     if evaluator is None or evaluator.items is None:
         return None
-    collected = _Collection(rule, metric, frozenset(evaluator.items), path, findings)
-    for row in rows:
-        collected.add(row)
-    collected.find_missing(evaluator.items)
+    collected = _Collection(rule, metric, evaluator.items, path, findings)
+    collected.add_all(rows)
+    collected.find_missing()
     if findings.count > before:
         return None
-    grid = Grid(evaluator.id, evaluator.items, rule.seeds, collected.values)
+    grid = Grid(evaluator.id, evaluator.items, rule.seeds, collected.columns())
     _compare_scores(metric, grid, evaluation, findings)
     return grid if findings.count == before else None
 
 
 def _one_evaluator(
-    metric: str, rows: Sequence[Observation], path: str, evaluation: Evaluation, findings: Findings
+    metric: str, rows: Observations, path: str, evaluation: Evaluation, findings: Findings
 ) -> Evaluator | None:
     """The one evaluator of all rows, if it is defined, honest, and lists its items (R-145, R-146)."""
-    ids = sorted({row.evaluator for row in rows})
-    if not rows:
+    ids = sorted(set(rows.evaluators))
+    if not ids:
         findings.incomplete = True
         findings.add("R-143", path, f"rows of the metric {show(metric)}", "none")
     elif len(ids) > 1:
@@ -113,46 +111,58 @@ def _sound(evaluator: Evaluator, findings: Findings) -> Evaluator | None:
 class _Collection:
     """Places rows into the grid one by one."""
 
-    def __init__(self, rule: DecisionRule, metric: str, items: frozenset[str], path: str, findings: Findings) -> None:
-        self.values: dict[str, dict[int, dict[str, int | float]]] = {
-            arm: {seed: {} for seed in rule.seeds} for arm in rule.arms_of(metric)
+    def __init__(self, rule: DecisionRule, metric: str, items: Sequence[str], path: str, findings: Findings) -> None:
+        self._arms = rule.arms_of(metric)
+        self._seeds = rule.seeds
+        self._cells: dict[tuple[str, int], dict[str, int | float]] = {
+            (arm, seed): {} for arm in self._arms for seed in self._seeds
         }
         self._metric = metric
         self._items = items
-        self._seeds = rule.seeds
+        self._known = frozenset(items)
         self._low = max(c.bounds.low for c in rule.criteria if c.metric == metric)
         self._high = min(c.bounds.high for c in rule.criteria if c.metric == metric)
         self._path = path
         self._findings = findings
 
-    def add(self, row: Observation) -> None:
-        by_seed = self.values.get(row.arm)
-        cell = None if by_seed is None else by_seed.get(row.seed)
-        if by_seed is None:
-            self._complain("R-143", row, "arm", f"an arm of the rule ({show_names(tuple(self.values))})", row.arm)
-        elif cell is None:
+    def add_all(self, rows: Observations) -> None:
+        """Places every row where it says it belongs, and complains about those that belong nowhere."""
+        known, low, high = self._known, self._low, self._high
+        columns = zip(rows.places, rows.arms, rows.seeds, rows.items, rows.values, strict=True)
+        for place, arm, seed, item, value in columns:
+            cell = self._cells.get((arm, seed))
+            if cell is not None and item in known and item not in cell and low <= value <= high:
+                cell[item] = value
+            else:
+                self._complain(place, arm, seed, item, value)
+
+    def find_missing(self) -> None:
+        for (arm, seed), cell in self._cells.items():
+            if len(cell) < len(self._items):
+                self._findings.incomplete = True
+                missing = next(item for item in self._items if item not in cell)
+                expected = f"{len(self._items)} items of {show(arm)} with seed {seed} on {show(self._metric)}"
+                self._findings.add("R-143", self._path, expected, f"{len(cell)} usable; {show(missing)} is missing")
+
+    def columns(self) -> dict[tuple[str, int], list[int | float]]:
+        """Of a complete grid: arm and seed to the values in the order of the items."""
+        return {key: [cell[item] for item in self._items] for key, cell in self._cells.items()}
+
+    def _complain(self, place: int, arm: str, seed: int, item: str, value: int | float) -> None:
+        if arm not in self._arms:
+            self._add("R-143", place, "arm", f"an arm of the rule ({show_names(self._arms)})", arm)
+        elif seed not in self._seeds:
             self._findings.contradicted = True
-            self._complain("R-148", row, "seed", f"a scheduled seed ({show(list(self._seeds))})", row.seed)
-        elif row.item not in self._items:
-            self._complain("R-145", row, "item_id", "an item of the evaluator", row.item)
-        elif row.item in cell:
-            self._complain("R-143", row, "item_id", "each item once per arm and seed", row.item)
-        elif not self._low <= row.value <= self._high:
-            self._complain("R-144", row, "value", f"a value in [{self._low}, {self._high}]", row.value)
+            self._add("R-148", place, "seed", f"a scheduled seed ({show(list(self._seeds))})", seed)
+        elif item not in self._known:
+            self._add("R-145", place, "item_id", "an item of the evaluator", item)
+        elif item in self._cells[arm, seed]:
+            self._add("R-143", place, "item_id", "each item once per arm and seed", item)
         else:
-            cell[row.item] = row.value
+            self._add("R-144", place, "value", f"a value in [{self._low}, {self._high}]", value)
 
-    def find_missing(self, items: Sequence[str]) -> None:
-        for arm, by_seed in self.values.items():
-            for seed, cell in by_seed.items():
-                if len(cell) < len(items):
-                    self._findings.incomplete = True
-                    missing = next(item for item in items if item not in cell)
-                    expected = f"{len(items)} items of {show(arm)} with seed {seed} on {show(self._metric)}"
-                    self._findings.add("R-143", self._path, expected, f"{len(cell)} usable; {show(missing)} is missing")
-
-    def _complain(self, rule: str, row: Observation, name: str, expected: str, found: object) -> None:
-        self._findings.add(rule, f"{self._path}[{row.index}].{name}", expected, show(found))
+    def _add(self, rule: str, place: int, name: str, expected: str, found: object) -> None:
+        self._findings.add(rule, f"{self._path}[{place}].{name}", expected, show(found))
 
 
 def _compare_scores(metric: str, grid: Grid, evaluation: Evaluation, findings: Findings) -> None:
@@ -161,11 +171,10 @@ def _compare_scores(metric: str, grid: Grid, evaluation: Evaluation, findings: F
     for score in evaluation.scores:
         if score.metric == metric and score.evaluator == grid.evaluator:
             reported.setdefault((score.arm, score.seed), []).append(score.value)
-    for arm in grid.values:
-        for seed in grid.seeds:
-            recomputed = grid.mean_of(arm, seed)
-            scores = reported.get((arm, seed), [])
-            if not scores or any(abs(score - recomputed) > SCORE_TOLERANCE for score in scores):
-                expected = f"a score of {recomputed!r} for {show(arm)}, {show(metric)}, seed {seed}"
-                action = "Report the unrounded mean of the same rows."
-                findings.add("R-147", "evaluation.scores", expected, ", ".join(map(repr, scores)) or "none", action)
+    for arm, seed in grid.columns:
+        recomputed = grid.mean_of(arm, seed)
+        scores = reported.get((arm, seed), [])
+        if not scores or any(abs(score - recomputed) > SCORE_TOLERANCE for score in scores):
+            expected = f"a score of {recomputed!r} for {show(arm)}, {show(metric)}, seed {seed}"
+            action = "Report the unrounded mean of the same rows."
+            findings.add("R-147", "evaluation.scores", expected, ", ".join(map(repr, scores)) or "none", action)

@@ -2,10 +2,12 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeGuard
 
 from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.fields import is_text
-from research_exchange.documents.json import DocumentError, JsonValue, parse
+from research_exchange.documents.json import DocumentError, JsonValue, parse_lines
 
 __all__ = ["PredictionFiles", "Predictions", "read_predictions"]
 
@@ -20,22 +22,30 @@ class Predictions:
 
     def of(self, arm: str, metric: str, evaluator: str, seed: int | None) -> list[Mapping[str, JsonValue]]:
         """The rows behind one score; those under another evaluator or of another seed do not count."""
-        wanted = (arm, metric, evaluator)
-        return [
-            row
-            for row in self.rows
-            if (row["arm"], row.get("metric"), row.get("evaluator_id")) == wanted and row.get("seed", seed) == seed
-        ]
+        rows = self._by_score.get((arm, metric, evaluator), ())
+        return [row for row in rows if row.get("seed", seed) == seed]
+
+    @cached_property
+    def _by_score(self) -> dict[tuple[str, str, str], list[Mapping[str, JsonValue]]]:
+        """Arm, metric and evaluator to their rows; a row without one of them is behind no score."""
+        rows: dict[tuple[str, str, str], list[Mapping[str, JsonValue]]] = {}
+        for row in self.rows:
+            arm, metric, evaluator = row["arm"], row.get("metric"), row.get("evaluator_id")
+            if isinstance(arm, str) and isinstance(metric, str) and isinstance(evaluator, str):
+                rows.setdefault((arm, metric, evaluator), []).append(row)
+        return rows
 
 
 def read_predictions(content: bytes) -> Predictions:
     """Reads JSON Lines whose rows have `item_id`, `arm`, `prediction` and `reference`. Never raises."""
     rows: list[Mapping[str, JsonValue]] = []
-    for number, line in enumerate(content.rstrip(b" \t\r\n").split(b"\n"), start=1):
-        row = _read(line)
-        if row is None:
-            return Predictions(tuple(rows), number)
-        rows.append(row)
+    try:
+        for row in parse_lines(content):
+            if not _is_prediction(row):
+                return Predictions(tuple(rows), len(rows) + 1)
+            rows.append(row)
+    except DocumentError:
+        return Predictions(tuple(rows), len(rows) + 1)
     return Predictions(tuple(rows))
 
 
@@ -53,11 +63,7 @@ class PredictionFiles:
         return self._read[name]
 
 
-def _read(line: bytes) -> Mapping[str, JsonValue] | None:
-    try:
-        row = parse(line)
-    except DocumentError:
-        return None
-    if not isinstance(row, Mapping) or not {"prediction", "reference"} <= row.keys():
-        return None
-    return row if is_text(row.get("item_id")) and is_text(row.get("arm")) else None
+def _is_prediction(row: JsonValue) -> TypeGuard[dict[str, JsonValue]]:
+    if not isinstance(row, dict) or "prediction" not in row or "reference" not in row:
+        return False
+    return is_text(row.get("item_id")) and is_text(row.get("arm"))

@@ -7,11 +7,12 @@ other reader of the same bytes sees too.
 
 import json
 import math
+import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias, cast
 
-__all__ = ["INT_MAX", "INT_MIN", "MAX_DEPTH", "DocumentError", "JsonValue", "canonical", "parse"]
+__all__ = ["INT_MAX", "INT_MIN", "MAX_DEPTH", "DocumentError", "JsonValue", "canonical", "parse", "parse_lines"]
 
 JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
 
@@ -48,9 +49,33 @@ def parse(raw: bytes) -> JsonValue:
     except RecursionError:
         raise _too_deep() from None
     _check_depth(value)
-    if "\\u" in text:
+    if _names_half(text):
         _check_surrogates(value)
     return value
+
+
+def parse_lines(raw: bytes) -> Iterator[JsonValue]:
+    """Reads JSON Lines, one document per line and each as strictly as `parse` does; white space at the end is left out.
+
+    Raises:
+        DocumentError: when it comes to the first line that `parse` would refuse; the sentence starts with its number.
+    """
+    raw = raw.rstrip(b" \t\r\n")
+    try:
+        text = raw.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError:
+        yield from (_parse_line(line, number) for number, line in enumerate(raw.split(b"\n"), start=1))
+        return
+    # Every line that starts with a brace has one, so that with so few in all no line has enough to be too deep.
+    is_plain = text.count("[") + text.count("{") < text.count("\n{") + MAX_DEPTH and not _names_half(text)
+    for number, line in enumerate(text.split("\n"), start=1):
+        try:
+            value, end = _DECODER.raw_decode(line)
+        except (ValueError, RecursionError):
+            value, end = None, -1
+        if end != len(line) or not (is_plain or _is_plain(line)):
+            value = _parse_line(line.encode(), number)
+        yield value
 
 
 def canonical(value: JsonValue) -> bytes:
@@ -60,6 +85,26 @@ def canonical(value: JsonValue) -> bytes:
         ValueError: for NaN and infinities.
     """
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False).encode()
+
+
+def _is_plain(line: str) -> bool:
+    """Whether a line can neither be too deep nor hold half a character; a strict reading of its syntax is enough."""
+    return line.count("[") + line.count("{") <= MAX_DEPTH and not _names_half(line)
+
+
+def _names_half(text: str) -> bool:
+    """Whether an escape may name half a character; the other half may stand beside it."""
+    return "\\u" in text and _SURROGATE.search(text) is not None
+
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def _parse_line(line: bytes, number: int) -> JsonValue:
+    try:
+        return parse(line)
+    except DocumentError as error:
+        raise DocumentError(f"Line {number}: {error}") from None
 
 
 def _object(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:

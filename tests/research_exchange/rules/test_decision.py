@@ -138,7 +138,7 @@ def test_shuffled_rows_give_the_same_decision() -> None:
 def test_a_form_of_the_observations_file(case: dict[str, Any]) -> None:
     """R-142"""
     observations = read_file(case["text"].encode(), "rows.jsonl")
-    assert (len(observations.rows), observations.problems) == (case["rows"], ())
+    assert (len(observations), observations.problems) == (case["rows"], ())
 
 
 @pytest.mark.parametrize("case", FILES["refuse"], ids=lambda case: str(case["name"]))
@@ -146,7 +146,7 @@ def test_an_observations_file_that_is_refused(case: dict[str, Any]) -> None:
     """R-142, R-143, R-144"""
     content = bytes.fromhex(case["hex"]) if "hex" in case else case["text"].encode()
     observations = read_file(content, "rows.jsonl")
-    assert observations.rows == ()
+    assert len(observations) == 0
     assert case["says"] in str(observations.problems[0])
 
 
@@ -165,11 +165,11 @@ def test_every_form_gives_the_same_decision() -> None:
 def test_caps_of_an_observations_file() -> None:
     """R-142"""
     row: dict[str, Any] = {"item_id": "q", "arm": "a", "seed": 0, "metric": "m", "value": 1, "evaluator_id": "e"}
-    assert len(read_rows([row] * MAX_ROWS, "rows").rows) == MAX_ROWS == 100_000
+    assert len(read_rows([row] * MAX_ROWS, "rows")) == MAX_ROWS == 100_000
     assert "100001" in str(read_rows([row] * (MAX_ROWS + 1), "rows").problems[0])
     line = json.dumps(row).encode() + b"\n"
     padded = line + b" " * (MAX_BYTES - len(line))
-    assert len(read_file(padded, "rows").rows) == 1
+    assert len(read_file(padded, "rows")) == 1
     assert "10485761" in str(read_file(padded + b" ", "rows").problems[0])
 
 

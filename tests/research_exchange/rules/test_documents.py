@@ -4,11 +4,12 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from research_exchange.documents import DocumentError, EvidenceFile, EvidenceLost, Spec, canonical, parse
 from research_exchange.documents.evidence import EvidenceShelf
+from research_exchange.documents.json import parse_lines
 from tests.research_exchange.rules.support import file_of, updates_of, vectors
 
 DOCUMENTS = vectors("json_documents")
@@ -48,6 +49,58 @@ def test_many_equal_keys_are_refused_quickly() -> None:
     keys = ",".join(f'"k{index}":1' for index in range(200_000))
     with pytest.raises(DocumentError, match='"k199999" stands twice'):
         parse(f'{{{keys},"k199999":2}}'.encode())
+
+
+def read_line_by_line(content: bytes) -> tuple[list[Any], str | None]:
+    """What `parse` makes of each line, up to the first that it refuses."""
+    values: list[Any] = []
+    for number, line in enumerate(content.rstrip(b" \t\r\n").split(b"\n"), start=1):
+        try:
+            values.append(parse(line))
+        except DocumentError as refused:
+            return values, f"Line {number}: {refused}"
+    return values, None
+
+
+def read_lines(content: bytes) -> tuple[list[Any], str | None]:
+    values: list[Any] = []
+    try:
+        values.extend(parse_lines(content))
+    except DocumentError as refused:
+        return values, str(refused)
+    return values, None
+
+
+odd_lines = st.sampled_from(
+    [raw(case) for case in (*DOCUMENTS["accept"], *DOCUMENTS["refuse"]) if b"\n" not in raw(case)]
+    + [
+        b"",
+        b" ",
+        b' {"a": 1} ',
+        b'{"a": 1}\r',
+        b'{"a":1},{"b":2}',
+        b'{"a":[{}',
+        b"{}]}",
+        b'"\\ud800"',
+        b"[" * 200 + b"]" * 200,
+    ]
+)
+
+
+@given(st.lists(odd_lines | json_values.map(canonical), max_size=6))
+@settings(max_examples=150)
+def test_lines_are_read_as_strictly_as_one_by_one(lines: list[bytes]) -> None:
+    """R-240: in the same values up to the same sentence."""
+    content = b"\n".join(lines)
+    found, expected = read_lines(content), read_line_by_line(content)
+    assert repr(found) == repr(expected)
+
+
+def test_a_deep_line_among_plain_ones_is_refused() -> None:
+    for plain in (b"1", b"{}", b"[]"):
+        deep = b'{"a":' * 65 + b"1" + b"}" * 65
+        with pytest.raises(DocumentError, match=r"^Line 501: .* nested deeper than 64"):
+            list(parse_lines(b"\n".join([plain] * 500 + [deep])))
 
 
 @given(json_values)
