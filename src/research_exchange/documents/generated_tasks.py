@@ -7,7 +7,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from research_exchange.documents.fields import as_mapping, is_text, show
 from research_exchange.documents.findings import Findings
-from research_exchange.documents.json import DocumentError, JsonValue, parse
+from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_ROWS
 
 __all__ = [
@@ -18,7 +18,6 @@ __all__ = [
     "GeneratedTask",
     "Rows",
     "read_evaluation",
-    "read_lines",
     "read_tasks",
 ]
 
@@ -67,18 +66,6 @@ class Rows(Generic[_Row]):
     """Why they cannot; empty where they can."""
 
 
-def read_lines(content: bytes) -> list[JsonValue]:
-    """The lines of a JSON Lines file, each still as JSON; blank ones may only stand at its end.
-
-    Raises:
-        DocumentError: for the first line that is not strict JSON, with its number, and for too many lines.
-    """
-    text = content.rstrip(b" \t\r\n")
-    if text.count(b"\n") >= MAX_ROWS:
-        raise DocumentError(f"It has more than {MAX_ROWS} lines.")
-    return [_parse(line, number) for number, line in enumerate(text.split(b"\n"), start=1)] if text else []
-
-
 def read_tasks(rows: object, path: str) -> Rows[GeneratedTask]:
     """Reads the candidates of a dataset. Never raises; `path` says where they stand."""
     return _read(rows, path, _task_gaps, _task)
@@ -87,13 +74,6 @@ def read_tasks(rows: object, path: str) -> Rows[GeneratedTask]:
 def read_evaluation(rows: object, path: str) -> Rows[EvaluationItem]:
     """Reads the items of an evaluation set. Never raises; `path` says where they stand."""
     return _read(rows, path, _item_gaps, _item)
-
-
-def _parse(line: bytes, number: int) -> JsonValue:
-    try:
-        return parse(line)
-    except DocumentError as error:
-        raise DocumentError(f"Line {number}: {error}") from None
 
 
 class _Gap(NamedTuple):

@@ -1,6 +1,7 @@
 """The frozen files that a run's audits name, each read at most once (R-191)."""
 
 from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import TypeVar
 
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
@@ -12,10 +13,10 @@ from research_exchange.documents.generated_tasks import (
     GeneratedTask,
     Rows,
     read_evaluation,
-    read_lines,
     read_tasks,
 )
-from research_exchange.documents.json import DocumentError, JsonValue
+from research_exchange.documents.json import DocumentError, JsonValue, parse_lines
+from research_exchange.documents.observations import MAX_ROWS
 from research_exchange.generation_audit.prompts import prompt_key
 
 __all__ = ["AuditFiles"]
@@ -73,7 +74,7 @@ class AuditFiles:
             findings.miss("R-191", path, "a retained file of kind generated_tasks", found, action)
             return Rows(None, findings)
         try:
-            return read(read_lines(self.shelf.read(name)), path)
+            return read(list(islice(parse_lines(self.shelf.read(name)), MAX_ROWS + 1)), path)
         except EvidenceLost as lost:
             action = "Attach the file again, renamed."
             findings.miss("R-16C", path, "the bytes that were accepted", str(lost), action)

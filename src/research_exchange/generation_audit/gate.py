@@ -4,12 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from research_exchange.documents.evaluation import parse_evaluation
+from research_exchange.documents.evaluation import Evaluator
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import is_same, is_whole, show, show_names
 from research_exchange.documents.findings import Findings
 from research_exchange.documents.gates import Flag, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.generation_audit import AuditContract, AuditReport, parse_contract, parse_report
+from research_exchange.documents.items import read_manifest
 from research_exchange.documents.json import DocumentError, canonical, parse
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import Posted, RunState
@@ -140,13 +141,24 @@ def _check_full_set(spec: Spec, state: RunState, report: AuditReport, files: Aud
     planned = spec.section("eval").get("n_examples")
     if is_whole(planned) and len(ids) < planned:
         findings.miss("R-191", path, f"the {planned} items of eval.n_examples", f"{len(ids)}", action)
-    posted = state.latest("evaluation")
-    evaluators = parse_evaluation(posted.value).evaluators.values() if posted is not None else ()
-    scored = dict.fromkeys(item for evaluator in evaluators for item in evaluator.items or ())
+    evaluators = state.evaluation.evaluators.values()
+    scored = dict.fromkeys(item for evaluator in evaluators for item in _items(evaluator, files.shelf))
     missing = [item for item in scored if item not in ids]
     if missing:
         found = f"all but {len(missing)}: {show_names(missing)}"
         findings.contradict("R-191", path, f"the {len(scored)} items that an evaluator scores", found, action)
+
+
+def _items(evaluator: Evaluator, shelf: EvidenceShelf) -> tuple[str, ...]:
+    """The ids that an evaluator scores; none where its manifest is not retained, which is its own gate's concern."""
+    manifest = evaluator.manifest
+    file = None if manifest is None else shelf.find(manifest.name)
+    if manifest is None or file is None or file.sha256 != manifest.sha256:
+        return evaluator.items or ()
+    try:
+        return read_manifest(shelf.read(file.name)) or ()
+    except EvidenceLost:
+        return ()
 
 
 def _lateness(
