@@ -111,6 +111,19 @@ def power_card(spec: Spec, *, n: int | None = None, discordance: float = DISCORD
     return _card(parsed.draft, planned, source, discordance, hindrances, parsed.problems)
 
 
+def _sharper(rule: DecisionRule, n: int | None, discordance: float) -> Iterator[str]:
+    """What the exact method would take where items are passed or failed, beside a bound that looks at no variance."""
+    other = replace(rule, method="paired_exact_discordant")
+    if n is None or METHODS[rule.method].interval is not paired_hoeffding or rule_problems(other):
+        return
+    for criterion in rule.criteria:
+        outlook = _outlook(other, criterion, n, discordance)
+        above, below = outlook.score_above(criterion.margin), outlook.score_below(criterion.margin)
+        if above is not None and below is not None:
+            takes = f"{criterion.id} from {above:+d} net wins on and refute it up to {below:+d}"
+            yield f"Where items are passed or failed, {other.method} would support {takes}."
+
+
 def _without_rule(spec: Spec, n: int | None, discordance: float, problems: tuple[Problem, ...]) -> PowerCard:
     notes: tuple[str, ...] = ()
     if spec.value.get("decision_rule") is None:
@@ -149,7 +162,7 @@ def _card(
         ),
         criteria=criteria,
         problems=hindrances + others,
-        notes=() if hindrances else tuple(_notes(rule, n)),
+        notes=() if hindrances else (*_notes(rule, n), *_sharper(rule, n, discordance)),
     )
 
 

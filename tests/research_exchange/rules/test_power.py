@@ -93,6 +93,13 @@ def test_a_method_with_more_power_needs_fewer_wins() -> None:
     assert only(card(method="paired_exact_discordant")).n_for_margin == 635
 
 
+def test_a_sharper_method_is_named_where_it_could_be_used() -> None:
+    (note,) = card().notes
+    assert "paired_exact_discordant would support c0 from -20 net wins on and refute it up to -110" in note
+    assert card(seeds=[0, 1]).notes == ()
+    assert card(None).notes != card().notes
+
+
 def test_a_rule_that_cannot_come_out() -> None:
     """Unfalsifiable, and unprovable: at 100 items no rows reach beyond a margin that near to the end."""
     low, high = only(card(100, criteria=[{"margin": -0.9}])), only(card(100, criteria=[{"margin": 0.9}]))
