@@ -6,39 +6,64 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import launch, machine, sampling, training
+from benchmarks import launch, machine, rules, sampling, training
 from benchmarks.comparison import THREADS, Comparison
 from spindle.backends import models
 from spindle.backends.models import InstalledModel
 
-Benchmark = Callable[[InstalledModel, machine.Machine], list[Comparison]]
-
-BENCHMARKS: dict[str, Benchmark] = {
+ON_A_MODEL: dict[str, Callable[[InstalledModel, machine.Machine], list[Comparison]]] = {
     "training": training.run,
     "sampling": sampling.run,
     "grpo": sampling.grpo,
     "launch": launch.run,
 }
+"""Spindle's, on the default model."""
+
+OF_DOCUMENTS: dict[str, Callable[[], list[Comparison]]] = {"rules": rules.run}
+"""The Exchange's."""
+
+BENCHMARKS = (*ON_A_MODEL, *OF_DOCUMENTS)
 
 
 def main(names: list[str]) -> None:
-    """Run the named benchmarks, or all, on the default model and print the table."""
+    """Run the named benchmarks, or all, and print a table for each side of the house."""
     if unknown := set(names) - set(BENCHMARKS):
         raise SystemExit(f"No benchmark is called {', '.join(sorted(unknown))}; there is {', '.join(BENCHMARKS)}.")
     console = Console()
+    wanted = names or BENCHMARKS
+    if ours := [name for name in wanted if name in ON_A_MODEL]:
+        _run_on_a_model(ours, console)
+    if ours := [name for name in wanted if name in OF_DOCUMENTS]:
+        table = _table("The rules of the Exchange, one thread", "the Exchange")
+        for name in ours:
+            console.print(f"Running {name} ...", style="dim")
+            _add(table, OF_DOCUMENTS[name]())
+        console.print(table)
+
+
+def _run_on_a_model(names: list[str], console: Console) -> None:
     model = models.pull(models.DEFAULT_MODEL, models.cache_directory())
     rates = machine.measure()
     console.print(
         f"fp32 matmul: {rates.large:.0f} GFLOP/s large, {rates.decode:.0f} with 64 rows, "
         f"{rates.decode_head:.0f} with 64 rows at the head"
     )
-    table = Table("work", "Spindle", "peer", "unit", "ratio", "target", "bound", "peer is", box=None)
-    table.title = f"{model.name}, rank 32, fp32, {THREADS} threads"
-    for name in names or BENCHMARKS:
+    table = _table(f"{model.name}, rank 32, fp32, {THREADS} threads", "Spindle")
+    for name in names:
         console.print(f"Running {name} ...", style="dim")
-        for row in BENCHMARKS[name](model, rates):
-            table.add_row(*_cells(row))
+        _add(table, ON_A_MODEL[name](model, rates))
     console.print(table)
+
+
+def _table(title: str, ours: str) -> Table:
+    table = Table("work", ours, "peer", "unit", "ratio", "target", "bound", "peer is", box=None)
+    table.title = title
+    return table
+
+
+def _add(table: Table, rows: list[Comparison]) -> None:
+    for row in rows:
+        table.add_row(*_cells(row))
 
 
 def _cells(row: Comparison) -> list[str]:

@@ -20,7 +20,7 @@ class Comparison:
     theirs: float
     unit: str
     target: float
-    """Least ratio; where less is better (seconds, GiB), most."""
+    """Least ratio; where less is better (time, memory), most."""
     bound: float | None = None
     """What the machine's matmul rate allows, in the same unit, where that is a rate."""
 
@@ -30,7 +30,7 @@ class Comparison:
 
     @property
     def less_is_better(self) -> bool:
-        return self.unit in ("s", "GiB")
+        return self.unit in ("s", "ms", "GiB", "MB")
 
     @property
     def met(self) -> bool:

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import TypeGuard
 
 from research_exchange.documents.evidence import EvidenceShelf
-from research_exchange.documents.fields import is_text
 from research_exchange.documents.json import DocumentError, JsonValue, parse_lines
 
 __all__ = ["PredictionFiles", "Predictions", "read_predictions"]
@@ -22,11 +21,11 @@ class Predictions:
 
     def of(self, arm: str, metric: str, evaluator: str, seed: int | None) -> list[Mapping[str, JsonValue]]:
         """The rows behind one score; those under another evaluator or of another seed do not count."""
-        rows = self._by_score.get((arm, metric, evaluator), ())
+        rows = self._by_evaluator.get((arm, metric, evaluator), ())
         return [row for row in rows if row.get("seed", seed) == seed]
 
     @cached_property
-    def _by_score(self) -> dict[tuple[str, str, str], list[Mapping[str, JsonValue]]]:
+    def _by_evaluator(self) -> dict[tuple[str, str, str], list[Mapping[str, JsonValue]]]:
         """Arm, metric and evaluator to their rows; a row without one of them is behind no score."""
         rows: dict[tuple[str, str, str], list[Mapping[str, JsonValue]]] = {}
         for row in self.rows:
@@ -66,4 +65,5 @@ class PredictionFiles:
 def _is_prediction(row: JsonValue) -> TypeGuard[dict[str, JsonValue]]:
     if not isinstance(row, dict) or "prediction" not in row or "reference" not in row:
         return False
-    return is_text(row.get("item_id")) and is_text(row.get("arm"))
+    item, arm = row.get("item_id"), row.get("arm")
+    return isinstance(item, str) and isinstance(arm, str) and bool(item.strip() and arm.strip())

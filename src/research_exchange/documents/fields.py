@@ -54,6 +54,8 @@ def is_sha256(value: object) -> TypeGuard[str]:
 
 def is_same(value: JsonValue, other: JsonValue) -> bool:
     """JSON equality with types: 1 is 1.0, but neither "1" nor true."""
+    if isinstance(value, str) or isinstance(other, str):
+        return value == other
     if is_number(value) and is_number(other):
         return value == other
     if isinstance(value, Mapping) and isinstance(other, Mapping):
