@@ -253,15 +253,14 @@ def _compared_arms(spec: Spec) -> tuple[str, ...]:
 
 
 def _flags(state: RunState) -> tuple[Flag, ...]:
-    """A selection that is first stated beside the rows that confirm it shows no order of the two (R-150)."""
+    """A selection that is first stated beside the rows that confirm it, or after them, shows no order (R-150)."""
     for posted in state.posted.get("decision", ()):
         decision = as_mapping(posted.value)
-        if decision.get("selection") is None:
-            continue
-        if decision.get("observations") is None and decision.get("observations_file") is None:
+        if decision.get("observations") is not None or decision.get("observations_file") is not None:
+            text = "has rows to decide on before a selection is on record; nothing shows that it was frozen."
+            return (Flag("R-150", posted.update, text),)
+        if decision.get("selection") is not None:
             return ()
-        text = "states its selection together with the rows that confirm it; nothing shows which came first."
-        return (Flag("R-150", posted.update, text),)
     return ()
 
 

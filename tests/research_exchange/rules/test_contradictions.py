@@ -70,6 +70,12 @@ def test_r134_two_answers_to_one_item() -> None:
     assert gate.problems[0].found == '2 rows of "q6"'
 
 
+def test_r134_an_answer_to_an_item_that_nobody_evaluates() -> None:
+    judgment = judged(rows=[*GRADED, {**GRADED[0], "item_id": "q9"}])
+    assert judgment.gate("evaluation_comparability").status == "unverified"
+    assert judgment.gate("decision").status == "passed"
+
+
 def test_r147_grades_in_some_rows_only() -> None:
     rows = [GRADED[0], *PREDICTED[1:]]
     assert judged(rows=rows).gate("evaluation_comparability").status == "failed"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from research_exchange.documents import EvidenceShelf, GateStatus
+from research_exchange.documents import EvidenceFile, EvidenceShelf, GateStatus
 from research_exchange.judgment import Judgment
 from research_exchange.selection import edge_rates, plan_problems, read_selection
 from research_exchange.updates import fold
-from tests.research_exchange.rules.support import judge_bundle, patched, spec_of, updates_of, vectors
+from tests.research_exchange.rules.support import file_of, judge_bundle, patched, spec_of, updates_of, vectors
 
 RUNS = vectors("runs")["base"]
 SELECTION = vectors("selection")
@@ -74,6 +74,11 @@ def test_a_selection_stated_beside_its_confirmation_is_flagged() -> None:
         {"op": "add", "path": "/updates/1/decision", "value": {"selection": {"frozen_before_confirmation": True}}}
     ]
     assert "R-150" not in {flag.rule for flag in judged("adaptive", before).flags}
+    rows = RUNS["updates"][2]["decision"]
+    after = [{"op": "add", "path": "/updates/1/decision", "value": rows}]
+    assert "R-150" in {flag.rule for flag in judged("adaptive", after).flags}, "the rows were there first"
+    empty = [{"op": "add", "path": "/updates/0/decision", "value": {"version": 1}}, *before]
+    assert "R-150" not in {flag.rule for flag in judged("adaptive", empty).flags}
 
 
 def test_a_selection_that_the_spec_does_not_plan_is_flagged() -> None:
@@ -99,6 +104,19 @@ def test_the_problems_of_a_plan_are_known_before_any_run() -> None:
     )
     assert [(problem.rule, problem.path) for problem in plan_problems(spec)] == [("R-152", 'arms["trained"].lr_grid')]
     assert plan_problems(spec_of(RUNS["spec"])) == ()
+    shared = CASES["adaptive: an item selects and confirms"]["patch"]
+    spec = spec_of(patched(patched(RUNS, SELECTION["bases"]["adaptive"]), shared)["spec"])
+    assert [(problem.rule, problem.found) for problem in plan_problems(spec)] == [("R-151", '"q0" in both')]
+
+
+def test_r16c_a_manifest_that_was_changed_after_it_was_accepted() -> None:
+    patch = CASES["adaptive: a hashed manifest, an array"]["patch"]
+    bundle = patched(patched(RUNS, SELECTION["bases"]["adaptive"]), patch)
+    spec, state = spec_of(bundle["spec"]), fold(spec_of(bundle["spec"]), updates_of(bundle["updates"]))
+    kept = file_of("confirm.json", "other", bundle["evidence"][-1]["content"])
+    changed = EvidenceFile(kept.name, kept.kind, kept.sha256, kept.size, None, lambda: b"[]")
+    reading = read_selection(spec, state, EvidenceShelf([changed]), evaluators=())
+    assert (reading.status, [problem.rule for problem in reading.problems]) == ("unverified", ["R-16C"])
 
 
 ANYTHING = st.recursive(
