@@ -39,7 +39,10 @@ def wilson(sample: Sample, alpha: float) -> Interval:
 def mcnemar_exact(first_only: int, second_only: int) -> float:
     """p = min(1, 2 · P(Bin(n10 + n01, ½) ≤ min(n10, n01))): is there any difference? It cannot settle a margin."""
     discordant = first_only + second_only
-    tail = sum(math.comb(discordant, wins) for wins in range(min(first_only, second_only) + 1))
+    tail = term = 1
+    for wins in range(min(first_only, second_only)):
+        term = term * (discordant - wins) // (wins + 1)
+        tail += term
     return min(1.0, tail / 2 ** (discordant - 1) if discordant else 1.0)
 
 

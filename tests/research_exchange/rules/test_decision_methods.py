@@ -1,6 +1,8 @@
 """Every decision method against decision-statistics.md §3, §5, §6, and against independent implementations."""
 
 import math
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -247,3 +249,11 @@ def test_a_random_selection_can_be_repeated() -> None:
     chosen = select_ids(ids, 5, 7)
     assert chosen == select_ids(reversed(ids), 5, 7) == select_ids(ids, 20, 7)[:5]
     assert chosen != select_ids(ids, 5, 8)
+
+
+def test_the_examples_on_the_page_run() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reference" / "decision-methods.md").read_text(encoding="utf-8")
+    examples = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(examples) == 3
+    for example in examples:
+        exec(compile(example, "decision-methods.md", "exec"), {})
