@@ -5,7 +5,7 @@ Nothing here was measured by the Exchange: every number is the runner's, and the
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from research_exchange.correctness.parity import lr_scaling_error
 from research_exchange.documents.correctness_plan import (
@@ -25,6 +25,7 @@ from research_exchange.documents.correctness_report import (
 )
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_mapping, show, show_names
+from research_exchange.documents.findings import Findings
 from research_exchange.documents.gates import Applicability, Flag, GateStatus, Problem, Reading
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_PROBLEMS
@@ -118,11 +119,8 @@ def read_correctness(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Readi
     reports = [parse_report(posted.value) for posted in history]
     checks = [check_correctness(plan, report) for report in reports]
     found = checks[-1] if checks else check_correctness(plan, None)
-    failures = [
-        posted.update
-        for posted, check in zip(history[:-1], checks[:-1], strict=True)
-        if check.status is GateStatus.FAILED
-    ]
+    earlier_checks = zip(history[:-1], checks[:-1], strict=True)
+    failures = [posted.update for posted, check in earlier_checks if check.status is GateStatus.FAILED]
     earlier = f" Earlier reports failed: update {', '.join(map(str, failures))}." if failures else ""
     return Reading(
         status=found.status,
@@ -148,7 +146,7 @@ def check_correctness(plan: CorrectnessPlan, report: CorrectnessReport | None) -
     if plan.gaps:
         reason = "The spec has no accepted plan, so no measurement counts."
         return Correctness(GateStatus.UNVERIFIED, reason, plan.gaps[:MAX_PROBLEMS])
-    findings = _Findings()
+    findings = Findings()
     if report is None:
         findings.miss("R-100", _SECTION, "the measured errors of every planned path", "nothing", _MEASURE)
         reported: Sequence[ReportedPath] = ()
@@ -156,42 +154,17 @@ def check_correctness(plan: CorrectnessPlan, report: CorrectnessReport | None) -
         _check_report(plan, report, findings)
         reported = report.paths
     paths = [_check_path(path, [entry for entry in reported if entry.id == path.id], findings) for path in plan.paths]
-    status = findings.status
     return Correctness(
-        status=status,
-        reason=_reason(status, paths),
-        problems=tuple((findings.false + findings.gaps)[:MAX_PROBLEMS]),
+        status=findings.status,
+        reason=_reason(findings.status, paths),
+        problems=findings.problems,
         paths=tuple(paths),
     )
 
 
-@dataclass
-class _Findings:
-    """Problems as they are found."""
-
-    false: list[Problem] = field(default_factory=list)
-    """Errors beyond their tolerance: the path is wrong, whatever else is missing (R-10B)."""
-    gaps: list[Problem] = field(default_factory=list)
-    """What is missing or cannot be used."""
-
-    @property
-    def status(self) -> GateStatus:
-        return GateStatus.FAILED if self.false else GateStatus.UNVERIFIED if self.gaps else GateStatus.PASSED
-
-    def fail(self, rule: str, path: str, expected: str, found: str) -> None:
-        self.false.append(Problem(rule, path, expected, found, _STOP))
-
-    def miss(self, rule: str, path: str, expected: str, found: str, action: str) -> None:
-        self.gaps.append(Problem(rule, path, expected, found, action))
-
-    def add(self, other: "_Findings") -> None:
-        self.false += other.false
-        self.gaps += other.gaps
-
-
-def _check_report(plan: CorrectnessPlan, report: CorrectnessReport, findings: _Findings) -> None:
+def _check_report(plan: CorrectnessPlan, report: CorrectnessReport, findings: Findings) -> None:
     """What the report says as a whole: it waives nothing, and names the plan's paths and no others."""
-    findings.gaps += report.gaps
+    findings.add_gaps(report.gaps)
     if report.required is not True:
         action = "The spec requires the check; a report cannot waive it."
         findings.miss("R-100", f"{_SECTION}.required", "true", show(report.required), action)
@@ -203,8 +176,8 @@ def _check_report(plan: CorrectnessPlan, report: CorrectnessReport, findings: _F
             findings.miss("R-10B", f"{entry.path}.id", expected, show(entry.id), action)
 
 
-def _check_path(path: PlannedPath, reported: Sequence[ReportedPath], findings: _Findings) -> PathResult:
-    own = _Findings()
+def _check_path(path: PlannedPath, reported: Sequence[ReportedPath], findings: Findings) -> PathResult:
+    own = Findings()
     if len(reported) != 1:
         expected = f"the path {show(path.id)} once"
         found = f"it {len(reported)} times" if reported else "nothing about it"
@@ -212,7 +185,7 @@ def _check_path(path: PlannedPath, reported: Sequence[ReportedPath], findings: _
     comparisons: list[ComparisonResult] = []
     scaling: list[ScalingResult] = []
     for entry in reported:
-        own.gaps += entry.gaps
+        own.add_gaps(entry.gaps)
         _check_revisions(path, entry, own)
         for name, tolerance in path.tolerances.items():
             comparisons.append(_compare(name, tolerance, entry, own))
@@ -222,7 +195,7 @@ def _check_path(path: PlannedPath, reported: Sequence[ReportedPath], findings: _
     return PathResult(path.id, own.status, tuple(comparisons), tuple(scaling))
 
 
-def _check_revisions(path: PlannedPath, entry: ReportedPath, findings: _Findings) -> None:
+def _check_revisions(path: PlannedPath, entry: ReportedPath, findings: Findings) -> None:
     """Measured against the very code that the plan pins (R-10A)."""
     action = "Measure against the pinned revision, or request a revision of the spec."
     for name, planned, reported in (
@@ -234,9 +207,9 @@ def _check_revisions(path: PlannedPath, entry: ReportedPath, findings: _Findings
             findings.miss("R-10A", f"{entry.path}.{name}", expected, show(reported), action)
 
 
-def _compare(name: str, tolerance: Tolerance, entry: ReportedPath, findings: _Findings) -> ComparisonResult:
+def _compare(name: str, tolerance: Tolerance, entry: ReportedPath, findings: Findings) -> ComparisonResult:
     """One comparison: inclusive, in plain double precision (R-104)."""
-    own = _Findings()
+    own = Findings()
     errors = entry.errors.get(name)
     if errors is None:
         own.miss("R-103", f"{entry.path}.errors.{name}", "the four measured errors", "nothing", _MEASURE)
@@ -244,11 +217,13 @@ def _compare(name: str, tolerance: Tolerance, entry: ReportedPath, findings: _Fi
     largest, reference, cosine = errors.max_abs_error, errors.reference_max_abs, errors.cosine_similarity
     limit = None if reference is None else tolerance.limit(reference)
     if largest is not None and limit is not None and largest > limit:
-        own.fail("R-104", f"{errors.path}.max_abs_error", f"at most {limit!r}", repr(largest))
+        own.contradict("R-104", f"{errors.path}.max_abs_error", f"at most {limit!r}", repr(largest), _STOP)
     if cosine is not None and tolerance.min_cosine is not None and cosine < tolerance.min_cosine:
-        own.fail("R-104", f"{errors.path}.cosine_similarity", f"at least {tolerance.min_cosine!r}", repr(cosine))
-    own.gaps += errors.gaps
-    own.gaps += _inconsistencies(name, errors, needs_cosine=tolerance.min_cosine is not None)
+        own.contradict(
+            "R-104", f"{errors.path}.cosine_similarity", f"at least {tolerance.min_cosine!r}", repr(cosine), _STOP
+        )
+    own.add_gaps(errors.gaps)
+    own.add_gaps(_inconsistencies(name, errors, needs_cosine=tolerance.min_cosine is not None))
     findings.add(own)
     return ComparisonResult(
         name=name,
@@ -279,25 +254,25 @@ def _inconsistencies(name: str, errors: Errors, *, needs_cosine: bool) -> list[P
     return found
 
 
-def _check_scaling(plan: LrScaling, entry: ReportedPath, findings: _Findings) -> list[ScalingResult]:
+def _check_scaling(plan: LrScaling, entry: ReportedPath, findings: Findings) -> list[ScalingResult]:
     """The scaling with the learning rate, for each factor by itself (R-107)."""
     path = f"{entry.path}.lr_scaling"
-    findings.gaps += entry.scaling_gaps
+    findings.add_gaps(entry.scaling_gaps)
     probes: dict[str | None, list[Probe]] = {factor: [] for factor in plan.factors or ()}
     for probe in entry.probes:
         probes.setdefault(probe.factor, []).append(probe)
-    if plan.factors is not None and set(probes) != set(plan.factors):
-        others = [show(factor) for factor in probes if factor not in plan.factors]
-        expected = f"probes of the planned factors ({show_names(plan.factors)}) alone"
-        found = f"a probe of {others[0]}" if others != ["nothing"] else "a probe without a factor"
+    strange = [factor for factor in probes if plan.factors is not None and factor not in plan.factors]
+    if strange:
+        expected = f"probes of the planned factors alone ({show_names(plan.factors or ())})"
+        found = "a probe of no factor" if strange[0] is None else f"a probe of {show(strange[0])}"
         findings.miss("R-107", path, expected, found, _MEASURE)
     return [_scale(plan, factor, group, path, findings) for factor, group in (probes or {None: []}).items()]
 
 
 def _scale(
-    plan: LrScaling, factor: str | None, probes: Sequence[Probe], path: str, findings: _Findings
+    plan: LrScaling, factor: str | None, probes: Sequence[Probe], path: str, findings: Findings
 ) -> ScalingResult:
-    own = _Findings()
+    own = Findings()
     of_factor = "" if factor is None else f" of {show(factor)}"
     rates = tuple(probe.learning_rate for probe in probes)
     if plan.learning_rates is not None and rates != plan.learning_rates:
@@ -311,7 +286,7 @@ def _scale(
         own.miss("R-107", path, expected, f"others: {unusable}", _MEASURE)
     if error is not None and error > plan.tolerance:
         expected = f"norm / learning rate{of_factor} within {plan.tolerance!r} of the first probe's"
-        own.fail("R-107", path, expected, f"a relative change of {error!r}")
+        own.contradict("R-107", path, expected, f"a relative change of {error!r}", _STOP)
     findings.add(own)
     return ScalingResult(factor, own.status, error, plan.tolerance)
 
