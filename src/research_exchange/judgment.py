@@ -211,13 +211,14 @@ def _undeclared_flags(undeclared: Sequence[Undeclared]) -> list[Flag]:
 
 
 def _feasibility_flags(spec: Spec, state: RunState, feasibility: FeasibilityCheck) -> list[Flag]:
-    """What the spec asks to be measured first, once an arm is completed without it (R-170, R-175)."""
+    """Notes on the projection; and where the spec asks for one, that an arm was completed without it (R-170, R-175)."""
+    notes = [Flag("R-170", None, note) for note in feasibility.notes]
     is_asked = spec.value.get("feasibility_required") is True and (state.completed_arms or state.is_final)
     if not is_asked or feasibility.status is FeasibilityStatus.FITS:
-        return []
+        return notes
     problem = next(iter(feasibility.problems), None)
     text = f"The spec asks for a measured projection that fits; it is {feasibility.status.value}."
-    return [Flag("R-170", None, text if problem is None else f"{text} {problem}")]
+    return [Flag("R-170", None, text if problem is None else f"{text} {problem}"), *notes]
 
 
 def _conflict_flags(gates: Sequence[GateResult]) -> list[Flag]:

@@ -70,6 +70,12 @@ def test_r134_two_answers_to_one_item() -> None:
     assert gate.problems[0].found == '2 rows of "q6"'
 
 
+@pytest.mark.parametrize("prediction", [None, "", 7, ["1"]])
+def test_answers_that_are_no_text_may_be_graded_in_two_ways(prediction: Any) -> None:
+    """What was graded is then not in the row."""
+    assert judged(rows=[{**row, "prediction": prediction} for row in GRADED]).recorded_verdict == "supported"
+
+
 def test_r134_an_answer_to_an_item_that_nobody_evaluates() -> None:
     judgment = judged(rows=[*GRADED, {**GRADED[0], "item_id": "q9"}])
     assert judgment.gate("evaluation_comparability").status == "unverified"

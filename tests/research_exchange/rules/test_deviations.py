@@ -81,6 +81,20 @@ def test_r080_steps_of_the_last_checkpoint(steps: list[int], undeclared: list[st
     assert running.undeclared == (), "there may be more to come"
 
 
+def test_r080_a_stated_model_is_declared() -> None:
+    """R-081"""
+    stated = {"field": "model", "original": "tiny", "effective": "org/Tiny-Instruct", "reason": "not served"}
+    declared = judged(add("/updates/0/deviations/-", stated), more=(config(base_model="org/tiny-instruct"),))
+    assert declared.undeclared == ()
+    other = judged(add("/updates/0/deviations/-", stated), more=(config(base_model="org/other"),))
+    assert [each.effective for each in other.undeclared] == ["org/other"]
+
+
+def test_only_a_configuration_is_read_as_one() -> None:
+    file = file_of("config.json", "other", json.dumps({"steps": 30}))
+    assert judged(add("/spec/steps", 40), more=(file,)).undeclared == ()
+
+
 @pytest.mark.parametrize("content", ["steps: 30", "[1]", "", '{"steps": 30, "steps": 40}'])
 def test_a_configuration_in_another_form_is_left_to_people(content: str) -> None:
     file = file_of("config.yaml", "effective_config", content)
@@ -150,6 +164,12 @@ def test_r170_a_projection_that_is_asked_for_and_missing_is_remarked() -> None:
         flags(judged(asked, {"op": "remove", "path": FINAL}, replace("/updates/1/completed_arms", [])), "R-170") == []
     )
     assert flags(judged(), "R-170") == []
+
+
+def test_r170_notes_on_a_projection_are_remarked() -> None:
+    timed = {"seconds": 1, "units": 1, "planned_units": 1, "samples": 0, "gpu_count": None, "allocation_source": None}
+    report = {"measurements": {"setup": timed, "training": timed, "evaluation": timed}}
+    assert flags(judged(add("/updates/0/feasibility", report)), "R-170") != []
 
 
 def test_capacity_and_feasibility_stand_in_the_judgment() -> None:
