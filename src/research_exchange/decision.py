@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from research_exchange.decision_grid import Findings, Grid, check_grid
 from research_exchange.decision_plan import rule_problems
-from research_exchange.decision_sample import take_sample
+from research_exchange.decision_sample import take_samples
 from research_exchange.decision_verdict import CriterionState, Reached, intervals_of, outcome_of
 from research_exchange.documents.decision_rule import Band, Criterion, DecisionRule, Multiplicity, parse_decision_rule
 from research_exchange.documents.evaluation import Evaluation, parse_evaluation
@@ -127,7 +127,7 @@ def _decide(spec: Spec, source: _Source, reported_evaluation: JsonValue) -> Deci
         return _result(rule, source, GateStatus.UNVERIFIED, problems=problems)
     findings = Findings()
     grids = _grids(rule, source, parse_evaluation(reported_evaluation), findings)
-    samples = _samples(rule, grids, findings)
+    samples = take_samples(rule, grids, findings)
     if findings.problems:
         status = GateStatus.FAILED if findings.contradicted else GateStatus.UNVERIFIED
         reason = OutcomeReason.INCOMPLETE_EXECUTION if findings.incomplete else OutcomeReason.INSUFFICIENT_EVIDENCE
@@ -220,16 +220,6 @@ def _grids(rule: DecisionRule, source: _Source, evaluation: Evaluation, findings
         for metric in rule.metrics
     }
     return {metric: grid for metric, grid in grids.items() if grid is not None}
-
-
-def _samples(rule: DecisionRule, grids: Mapping[str, Grid], findings: Findings) -> list[Sample]:
-    """One per criterion; fewer where something is wrong with its rows."""
-    samples = [
-        take_sample(rule, criterion, grids[criterion.metric], findings)
-        for criterion in rule.criteria
-        if criterion.metric in grids
-    ]
-    return [sample for sample in samples if sample is not None]
 
 
 def _criterion(

@@ -1,6 +1,7 @@
 """From a complete grid to what a method computes on: contrasts, and what the rule says about their units."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from research_exchange.decision_grid import Findings, Grid
 from research_exchange.documents.decision_rule import Criterion, DecisionRule
@@ -18,19 +19,25 @@ from research_exchange.statistics import (
     select_ids,
 )
 
-__all__ = ["take_sample"]
+__all__ = ["take_samples"]
 
 
-def take_sample(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: Findings) -> Sample | None:
-    """The sample of one criterion, or None with the reasons in `findings`.
+def take_samples(rule: DecisionRule, grids: Mapping[str, Grid], findings: Findings) -> list[Sample]:
+    """One sample per criterion, in their order; what is wrong with the rows behind one goes into `findings`.
 
     Args:
         rule: A rule without problems.
-        grid: Of the criterion's metric.
+        grids: By metric; a criterion whose metric has no grid gets no sample.
     """
-    before = findings.count
-    clusters = _clusters(rule, criterion, grid, findings)
-    _check_population(rule, grid, findings)
+    _check_population(rule, grids, findings)
+    return [
+        _sample(rule, criterion, grids[criterion.metric], findings)
+        for criterion in rule.criteria
+        if criterion.metric in grids
+    ]
+
+
+def _sample(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: Findings) -> Sample:
     columns = {arm: [grid.column(arm, seed) for seed in rule.seeds] for arm in criterion.weights}
     by_seed = rule.unit == SEEDS
     sample = Sample(
@@ -38,11 +45,11 @@ def take_sample(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: 
         reach=contrast_range(criterion.weights, criterion.bounds.low, criterion.bounds.high),
         names=tuple(map(str, rule.seeds)) if by_seed else grid.items,
         table=_table(criterion, grid, rule) if METHODS[rule.method].shape is Shape.PAIR else None,
-        clusters=clusters,
+        clusters=_clusters(rule, criterion, grid, findings),
         population=None if rule.population is None else len(rule.population.items),
     )
     _check_method(rule, criterion, sample, findings)
-    return sample if findings.count == before else None
+    return sample
 
 
 def _clusters(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: Findings) -> tuple[int, ...]:
@@ -58,18 +65,19 @@ def _clusters(rule: DecisionRule, criterion: Criterion, grid: Grid, findings: Fi
     return tuple(sorted(Counter(criterion.cluster_by[item] for item in grid.items).values()))
 
 
-def _check_population(rule: DecisionRule, grid: Grid, findings: Findings) -> None:
+def _check_population(rule: DecisionRule, grids: Mapping[str, Grid], findings: Findings) -> None:
     population = rule.population
     if population is None:
         return
     drawn = set(select_ids(population.items, population.size, population.sample_seed))
-    if drawn != set(grid.items):
-        strange = next((item for item in grid.items if item not in drawn), None)
-        expected = f"the {population.size} items that sample_seed {population.sample_seed} draws"
-        found = f"{len(grid.items)} of them" if strange is None else f"{show(strange)}, which is not among them"
-        action = "Evaluate exactly the items that the spec's population and seed select."
-        findings.contradicted = True
-        findings.add("R-145", "decision_rule.population", expected, found, action)
+    for grid in grids.values():
+        if drawn != set(grid.items):
+            strange = next((item for item in grid.items if item not in drawn), None)
+            expected = f"the {population.size} items that sample_seed {population.sample_seed} draws"
+            found = f"{len(grid.items)} of them" if strange is None else f"{show(strange)}, which is not among them"
+            action = "Evaluate exactly the items that the spec's population and seed select."
+            findings.contradicted = True
+            findings.add("R-145", "decision_rule.population", expected, found, action)
 
 
 def _table(criterion: Criterion, grid: Grid, rule: DecisionRule) -> PairTable | None:
