@@ -187,7 +187,7 @@ class Measurement(TypedDict):
     seconds: NonNegative
     units: Positive
     planned_units: NonNegative
-    samples: Annotated[int, about("How often it was timed.", minimum=0)]
+    samples: Annotated[int, about("How many were drawn meanwhile; 0 for none.", minimum=0)]
     gpu_count: NotRequired[
         Annotated[float | None, about("null where the allocation is unknown; 0 for a phase on CPUs.", minimum=0)]
     ]

@@ -18,6 +18,7 @@ from research_exchange.schemas.about import (
     about,
     one_of,
 )
+from research_exchange.schemas.report_shapes import Feasibility
 from research_exchange.statistics import METHODS, UNITS
 
 __all__ = ["Spec"]
@@ -258,5 +259,5 @@ class Spec(TypedDict):
     preflight_probe: NotRequired[AnyJson]
     diagnostic_plan: NotRequired[AnyJson]
     feasibility_required: NotRequired[bool]
-    feasibility: NotRequired[AnyJson]
+    feasibility: NotRequired[Feasibility | None]
     command: NotRequired[Annotated[str, about("What a runner starts, in a copy of the spec's folder.")]]
