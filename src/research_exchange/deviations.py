@@ -16,6 +16,8 @@ from research_exchange.documents.spec import Spec
 __all__ = ["FIELDS", "Deviation", "Deviations", "Recording", "Undeclared", "find_undeclared", "fold_deviations"]
 
 FIELDS = ("model", "objective", "effective_batch", "steps", "dataset", "evaluator", "endpoint")
+MAX_FLAGS = 50
+"""Remarks on deviations; what is odd throughout needs no sentence for each oddity."""
 MAX_UNDECLARED = 20
 """Changed settings that are named; a run that shows more has a plan of its own."""
 CHANGES_HYPOTHESIS = frozenset({"objective", "endpoint"})
@@ -108,7 +110,7 @@ def find_undeclared(
 ) -> tuple[Undeclared, ...]:
     """What the retained configurations and the feasibility report show changed without a word about it (R-080)."""
     found: dict[tuple[str, str], Undeclared] = {}
-    for source, config in _configurations(state, shelf):
+    for source, config in _configurations(spec, state, shelf):
         arm = config.get("arm")
         for setting in SETTINGS:
             used = effective(config, setting)
@@ -120,7 +122,7 @@ def find_undeclared(
     return tuple(found.values())[:MAX_UNDECLARED]
 
 
-def _configurations(state: RunState, shelf: EvidenceShelf) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+def _configurations(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
     """Configurations that are JSON objects; one in another form is read by people."""
     for file in shelf.files:
         if file.kind == "effective_config":
@@ -132,16 +134,16 @@ def _configurations(state: RunState, shelf: EvidenceShelf) -> Iterator[tuple[str
         source = f"feasibility.effective_config in update {posted.update}"
         yield source, as_mapping(as_mapping(posted.value).get("effective_config"))
     if state.is_final:
-        yield from _last_checkpoints(state)
+        yield from _last_checkpoints(spec, state)
 
 
-def _last_checkpoints(state: RunState) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+def _last_checkpoints(spec: Spec, state: RunState) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
     """How many steps the farthest checkpoint of each arm is from the start, once the run has ended."""
-    last: dict[str, tuple[int, str]] = {}
+    known, last = frozenset(spec.arm_names), dict[str, tuple[int, str]]()
     for posted in state.posted.get("evidence", ()):
         for index, entry in enumerate(as_list(as_mapping(posted.value).get("checkpoints"))):
             arm, step = (as_mapping(entry).get(name) for name in ("arm", "step"))
-            if isinstance(arm, str) and is_whole(step) and step > last.get(arm, (0, ""))[0]:
+            if isinstance(arm, str) and arm in known and is_whole(step) and step > last.get(arm, (0, ""))[0]:
                 last[arm] = step, f"evidence.checkpoints[{index}] in update {posted.update}"
     for arm, (step, source) in last.items():
         yield source, {"arm": arm, "steps": step}
@@ -216,7 +218,8 @@ class _Folding:
         return Recording.LATE if first_completed is not None and first_completed <= update else Recording.RECORDED
 
     def _flag(self, rule: str, update: int, text: str) -> None:
-        self.flags.append(Flag(rule, update, text))
+        if len(self.flags) < MAX_FLAGS:
+            self.flags.append(Flag(rule, update, text))
 
 
 def _unstated(state: RunState) -> list[Flag]:

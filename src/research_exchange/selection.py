@@ -19,6 +19,7 @@ from research_exchange.documents.selection import (
     REVISE,
     Budget,
     ItemList,
+    Selection,
     SelectionPlan,
     not_disjoint,
     parse_selection,
@@ -45,11 +46,11 @@ def plan_problems(spec: Spec) -> tuple[Problem, ...]:
 
 def edge_rates(spec: Spec, state: RunState) -> tuple[EdgeRate, ...]:
     """The arms whose reported learning rate is at the edge of the grid (R-152); a grid of two has only edges."""
-    posted = state.latest("decision")
-    rates = parse_selection(None if posted is None else posted.value).rates
+    posted, grids = state.latest("decision"), parse_selection_plan(spec).grids
+    rates = parse_selection(None if posted is None else posted.value, grids).rates
     return tuple(
         EdgeRate(arm, rates[arm].selected)
-        for arm, grid in parse_selection_plan(spec).grids.items()
+        for arm, grid in grids.items()
         if arm in rates and rates[arm].selected in (grid[0], grid[-1])
     )
 
@@ -73,7 +74,8 @@ def read_selection(spec: Spec, state: RunState, shelf: EvidenceShelf, *, evaluat
             are the items of the rows, because a decision is made from complete grids alone (R-143, R-145).
     """
     posted = state.latest("decision")
-    check = _Check(parse_selection_plan(spec), as_mapping(None if posted is None else posted.value))
+    decision = as_mapping(None if posted is None else posted.value)
+    check = _Check(parse_selection_plan(spec), decision, parse_selection(decision, spec.arm_names))
     if check.plan.is_adaptive:
         check.frozen(state)
         check.items(state, shelf, evaluators)
@@ -88,10 +90,10 @@ def read_selection(spec: Spec, state: RunState, shelf: EvidenceShelf, *, evaluat
 class _Check:
     """Goes through a report part by part."""
 
-    def __init__(self, plan: SelectionPlan, decision: Mapping[str, JsonValue]) -> None:
+    def __init__(self, plan: SelectionPlan, decision: Mapping[str, JsonValue], report: Selection) -> None:
         self.plan = plan
         self._decision = decision
-        self._report = parse_selection(decision)
+        self._report = report
         self._findings = Findings()
         self._computed: dict[str, JsonValue] = {}
         self._provenance: dict[str, Provenance] = {}
@@ -148,7 +150,7 @@ class _Check:
             expected = f"a rate of the grid ({_listed(grid)})"
             self._findings.contradict("R-152", f"{path}.selected", expected, show(rate.selected), action)
         for posted in state.posted.get("decision", ()):
-            earlier = parse_selection(posted.value).rates.get(arm)
+            earlier = parse_selection(posted.value, (arm,)).rates.get(arm)
             if earlier is not None and earlier.selected != rate.selected:
                 expected, action = (
                     f"{show(earlier.selected)}, as in update {posted.update}",

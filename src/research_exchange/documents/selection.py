@@ -1,6 +1,6 @@
 """What a spec plans to select, and what `decision.selection` and `decision.budgets` report of it (contract §13)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from research_exchange.documents.decision_rule import WEIGHT_EDIT
@@ -100,11 +100,12 @@ def parse_selection_plan(spec: Spec) -> SelectionPlan:
     return SelectionPlan(is_adaptive, is_weight_edit, grids, selection, confirmation, control, tuple(gaps))
 
 
-def parse_selection(decision: JsonValue) -> Selection:
-    """Reads what a `decision` part reports. Never raises."""
+def parse_selection(decision: JsonValue, arms: Collection[str]) -> Selection:
+    """Reads what a `decision` part reports of these arms. Never raises."""
     selection = as_mapping(as_mapping(decision).get("selection"))
-    rates = {arm: _rate(entry) for arm, entry in as_mapping(selection.get("learning_rates")).items()}
-    budgets = {arm: _budget(entry) for arm, entry in as_mapping(as_mapping(decision).get("budgets")).items()}
+    learning_rates, spent = as_mapping(selection.get("learning_rates")), as_mapping(as_mapping(decision).get("budgets"))
+    rates = {arm: _rate(learning_rates.get(arm)) for arm in arms}
+    budgets = {arm: _budget(spent.get(arm)) for arm in arms}
     return Selection(
         frozen=selection.get("frozen_before_confirmation"),
         rates={arm: rate for arm, rate in rates.items() if rate is not None},
