@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from research_exchange.documents import DocumentError, EvidenceFile, EvidenceLost, Spec, canonical, parse
+from research_exchange.documents import json as json_module
 from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.json import parse_lines
 from tests.research_exchange.rules.support import file_of, updates_of, vectors
@@ -71,29 +72,34 @@ def read_lines(content: bytes) -> tuple[list[Any], str | None]:
     return values, None
 
 
-odd_lines = st.sampled_from(
-    [raw(case) for case in (*DOCUMENTS["accept"], *DOCUMENTS["refuse"]) if b"\n" not in raw(case)]
-    + [
-        b"",
-        b" ",
-        b' {"a": 1} ',
-        b'{"a": 1}\r',
-        b'{"a":1},{"b":2}',
-        b'{"a":[{}',
-        b"{}]}",
-        b'"\\ud800"',
-        b"[" * 200 + b"]" * 200,
-    ]
-)
+ODD_LINES = [
+    b"",
+    b" ",
+    b' {"a": 1} ',
+    b'{"a": 1}\r',
+    b'{"a":1},{"b":2}',
+    b'{"a":[{}',
+    b"{}]}",
+    b'"\\ud800"',
+    b"{},NaN,{}",
+]
+ODD_LINES += [b"NaN", b'"NaN"', b'{"a":[1', b"1]}", b"1,NaN", b"[-Infinity]", b"[" * 65 + b"]" * 65]
+CASE_LINES = [raw(case) for case in (*DOCUMENTS["accept"], *DOCUMENTS["refuse"]) if b"\n" not in raw(case)]
 
 
-@given(st.lists(odd_lines | json_values.map(canonical), max_size=6))
+@given(st.lists(st.sampled_from(ODD_LINES + CASE_LINES) | json_values.map(canonical), max_size=6))
 @settings(max_examples=150)
 def test_lines_are_read_as_strictly_as_one_by_one(lines: list[bytes]) -> None:
-    """R-240: in the same values up to the same sentence."""
+    """R-240: in the same values up to the same sentence, whatever is read at once."""
     content = b"\n".join(lines)
-    found, expected = read_lines(content), read_line_by_line(content)
-    assert repr(found) == repr(expected)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_module, "_BLOCK", 3)
+        assert repr(read_lines(content)) == repr(read_line_by_line(content))
+
+
+def test_lines_that_would_make_up_for_one_another_are_refused() -> None:
+    with pytest.raises(DocumentError, match=r"^Line 1: "):
+        list(parse_lines(b'{"a":[1\n1]}\n1,2,3'))
 
 
 def test_a_deep_line_among_plain_ones_is_refused() -> None:
