@@ -77,6 +77,9 @@ def test_r080_steps_of_the_last_checkpoint(steps: list[int], undeclared: list[st
     evidence = add("/updates/1/evidence", {"version": 1, "files": [], "checkpoints": checkpoints})
     judgment = judged(add("/spec/steps", 40), evidence)
     assert [each.setting for each in judgment.undeclared] == undeclared
+    odd = [{"arm": arm, "step": step} for arm, step in (("other", 99), ("trained", "99"), (["trained"], 99))]
+    more = add("/updates/0/evidence", {"version": 1, "files": [], "checkpoints": odd})
+    assert judged(add("/spec/steps", 40), evidence, more).undeclared == judgment.undeclared
     running = judged(add("/spec/steps", 40), evidence, {"op": "remove", "path": FINAL})
     assert running.undeclared == (), "there may be more to come"
 
