@@ -210,14 +210,15 @@ def _no_rows(problem: Problem) -> _Source:
 
 
 def _grids(rule: DecisionRule, source: _Source, evaluation: Evaluation, findings: Findings) -> dict[str, Grid]:
-    by_metric = source.observations.by_metric()
-    for place, metric in enumerate(source.observations.metrics if by_metric.keys() - set(rule.metrics) else ()):
-        if metric not in rule.metrics:
-            expected = f"a metric of the rule ({show_names(rule.metrics)})"
-            findings.add("R-143", f"{source.path}[{place}].metric", expected, show(metric))
+    rows, known = source.observations, frozenset(rule.metrics)
+    if not known.issuperset(rows.metrics):
+        expected = f"a metric of the rule ({show_names(rule.metrics)})"
+        for place, metric in enumerate(rows.metrics):
+            if metric not in known:
+                findings.add("R-143", f"{source.path}[{place}].metric", expected, show(metric))
     grids = {
-        metric: check_grid(rule, metric, by_metric.get(metric, Observations()), source.path, evaluation, findings)
-        for metric in rule.metrics
+        metric: check_grid(rule, metric, of_metric, source.path, evaluation, findings)
+        for metric, of_metric in rows.by_metric(rule.metrics).items()
     }
     return {metric: grid for metric, grid in grids.items() if grid is not None}
 

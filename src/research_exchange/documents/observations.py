@@ -5,7 +5,7 @@ itself is looked at only to name what is wrong with it.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from operator import itemgetter
@@ -43,14 +43,14 @@ class Observations:
     def __len__(self) -> int:
         return len(self.items)
 
-    def by_metric(self) -> dict[str, "Observations"]:
-        """The rows of each metric, in order of appearance."""
-        metrics = dict.fromkeys(self.metrics)
-        if len(metrics) == 1:
+    def by_metric(self, metrics: Collection[str]) -> dict[str, "Observations"]:
+        """The rows of each of these metrics; those of others are left out."""
+        if set(metrics) == set(self.metrics) and len(metrics) == 1:
             return dict.fromkeys(metrics, self)
         places: dict[str, list[int]] = {metric: [] for metric in metrics}
         for place, metric in enumerate(self.metrics):
-            places[metric].append(place)
+            if metric in places:
+                places[metric].append(place)
         return {metric: self._at(of_metric) for metric, of_metric in places.items()}
 
     def _at(self, places: Sequence[int]) -> "Observations":

@@ -16,7 +16,7 @@ from research_exchange.correctness import check_correctness, lr_scaling_error, p
 from research_exchange.correctness.__main__ import main
 from research_exchange.documents import GateStatus
 from research_exchange.documents.correctness_plan import parse_plan
-from research_exchange.documents.correctness_report import parse_report
+from research_exchange.documents.correctness_report import MAX_PATHS, parse_report
 from research_exchange.documents.gates import GateResult
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.judgment import Judgment, judge
@@ -219,6 +219,20 @@ def test_the_numbers_that_decide_are_declared() -> None:
     assert "as reported" in gate.reason, "R-10F"
 
 
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("everything within its tolerance", "1 path agrees with the pinned references"),
+        ("1.31e-6 at a limit of 1.3e-6", "A reported error is beyond"),
+        ("loss errors alone", "does not show that the new path computes what it should"),
+        ("an unresolved baseline", "no accepted plan"),
+    ],
+)
+def test_the_reason_says_what_became_of_it(name: str, says: str) -> None:
+    bundle = document(CASES[name])
+    assert says in gate_of(judged(bundle["spec"], bundle["report"])).reason
+
+
 def test_the_latest_report_counts_and_earlier_failures_stay_visible() -> None:
     failed = patched(
         LOSS, [{"op": "replace", "path": "/report/paths/0/errors/baseline_loss/max_abs_error", "value": 1}]
@@ -298,6 +312,16 @@ def test_a_report_without_bounds_is_told_in_twenty_sentences() -> None:
     plan = patched(LOSS["spec"], [])
     plan["correctness_preflight"]["paths"] = [{}] * 1000
     assert len(gate_of(judged(plan, LOSS["report"])).problems) == MAX_PROBLEMS
+
+
+def test_what_is_not_looked_at_is_not_passed() -> None:
+    plan, report = LOSS["spec"]["correctness_preflight"], LOSS["report"]
+    many = [{**report["paths"][0], "id": str(number)} for number in range(MAX_PATHS)]
+    bundle = patched(LOSS, [])
+    bundle["spec"]["correctness_preflight"]["paths"] = [{**plan["paths"][0], "id": path["id"]} for path in many]
+    assert gate_of(judged(bundle["spec"], {**report, "paths": many})).status == "passed"
+    (problem,) = gate_of(judged(bundle["spec"], {**report, "paths": [*many, report["paths"][0]]})).problems
+    assert (problem.rule, problem.path, problem.found) == ("R-102", "correctness_preflight.paths", "101")
 
 
 def mutated(document: Any, steps: list[int], value: Any) -> Any:

@@ -108,11 +108,10 @@ def test_rows_in_hand_are_looked_at_one_by_one_where_a_column_is_odd(name: str, 
 
 def test_rows_are_told_apart_by_metric_with_their_places() -> None:
     row: dict[str, Any] = {"item_id": "q", "arm": "a", "seed": 0, "metric": "m", "value": 1, "evaluator_id": "e"}
-    rows = read_rows([row, {**row, "metric": "n", "value": 2}, row], "rows").by_metric()
-    assert {metric: (list(of.places), list(of.values)) for metric, of in rows.items()} == {
-        "m": ([0, 2], [1, 1]),
-        "n": ([1], [2]),
-    }
+    rows = read_rows([row, {**row, "metric": "n", "value": 2}, row, {**row, "metric": "o"}], "rows")
+    found = {metric: (list(of.places), list(of.values)) for metric, of in rows.by_metric(("m", "n", "p")).items()}
+    assert found == {"m": ([0, 2], [1, 1]), "n": ([1], [2]), "p": ([], [])}
+    assert rows.by_metric(("m",))["m"].places == [0, 2]
 
 
 def short_rows(count: int) -> Iterator[bytes]:
