@@ -7,6 +7,7 @@ same of each item; and a decision over fewer items than the spec evaluates is an
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
+from typing import TypeAlias
 
 from research_exchange.decision import Decision
 from research_exchange.deviations import Deviations
@@ -23,6 +24,9 @@ from research_exchange.prediction_checks import backed_scores
 from research_exchange.predictions import PredictionFiles
 
 __all__ = ["hold_against_evidence"]
+
+_Graded: TypeAlias = dict[tuple[str, str, str | None, str | None], tuple[int | float, str]]
+"""Metric, prediction, and its reference, or where that is no text its item; to the first grade and where it stands."""
 
 
 def hold_against_evidence(
@@ -90,7 +94,7 @@ def _check_sizes(spec: Spec, decision: Decision, deviations: Deviations, finding
 
 
 def _contradictions(state: RunState, values: _Values, files: PredictionFiles) -> Iterator[Problem]:
-    graded: dict[tuple[str, str, str], tuple[int | float, str]] = {}
+    graded: _Graded = {}
     for score, rows in backed_scores(state.evaluation, files):
         decided = values.of(score.metric, score.evaluator, score.arm, score.seed)
         for row in rows if decided else ():
@@ -144,13 +148,17 @@ def _hold_row(
     row: Mapping[str, JsonValue],
     values: Mapping[str, int | float],
     score: Score,
-    graded: dict[tuple[str, str, str], tuple[int | float, str]],
+    graded: _Graded,
 ) -> Iterator[Problem]:
-    """One prediction against the value that was decided on; and the same right or wrong for the same answer."""
+    """One prediction against the value that was decided on; and the same right or wrong for the same answer.
+
+    An answer and the right one are graded in one way, whatever item and arm they belong to. Where the grade depends on
+    more than these two texts, the row leaves its prediction null.
+    """
     item, path = str(row["item_id"]), f"{score.path}.predictions_ref"
     if item not in values:
         return
-    value, grade, prediction = values[item], row.get("value"), row["prediction"]
+    value, grade, prediction, reference = values[item], row.get("value"), row["prediction"], row["reference"]
     if is_number(grade) and grade != value:
         expected, action = (
             f"the value {value!r} of {show(item)}, as in the observations",
@@ -159,8 +167,9 @@ def _hold_row(
         yield Problem("R-134", path, expected, show(grade), action)
     if value not in (0, 1) or not is_text(prediction):
         return
-    other, arm = graded.setdefault((score.metric, item, prediction), (value, score.arm))
+    key = (score.metric, prediction, reference if is_text(reference) else None, None if is_text(reference) else item)
+    other, where = graded.setdefault(key, (value, f"{show(item)} for {show(score.arm)}"))
     if other != value:
-        expected = f"{show(prediction)} graded {other!r} on {show(item)}, as for {show(arm)}"
+        expected = f"{show(prediction)} graded {other!r} on {show(item)}, as on {where}"
         action = "One frozen evaluator grades one answer in one way; score every arm again."
         yield Problem("R-134", path, expected, f"{value!r}", action)

@@ -50,8 +50,22 @@ def test_r134_one_answer_that_is_graded_in_two_ways() -> None:
     judgment = judged(*lie)
     assert (judgment.withheld, judgment.gate("decision").status) == (True, "failed")
     assert "R-134" in {problem.rule for problem in judgment.gate("decision").problems}
+    assert '"0" graded 1 on' in judgment.gate("decision").problems[0].expected
     other_answer = judged(*lie, rows=with_row("trained", "q6", prediction="1"))
     assert other_answer.recorded_verdict == "supported"
+
+
+def test_r134_a_wrong_answer_that_is_right_for_once() -> None:
+    """The other arm solved the item; elsewhere the same answer to the same reference is wrong."""
+    index = next(i for i, key in enumerate(OBSERVED) if key == ("untrained", "q1"))
+    lie = [replace(f"{FINAL}/decision/observations/{index}/value", 1)]
+    assert judged(*lie).recorded_verdict == "supported"
+    rows = with_row("untrained", "q1", prediction="0")
+    assert judged(*lie, rows=rows).gate("decision").status == "failed"
+    distinct = [{**row, "reference": f"{row['item_id']} {row['reference']}"} for row in rows]
+    assert judged(*lie, rows=distinct).recorded_verdict == "supported", "no other item has that right answer"
+    untold = [{**row, "reference": None} for row in rows]
+    assert judged(*lie, rows=untold).recorded_verdict == "supported", "and none where it is not told"
 
 
 def test_r134_a_right_answer_that_is_another_one_for_one_arm() -> None:
