@@ -130,6 +130,9 @@ def _check_score(score: Score, evaluation: Evaluation, files: PredictionFiles) -
     rows = predictions.of(score.arm, score.metric, score.evaluator, score.seed)
     if not rows:
         expected = f"rows of {show(score.arm)}, {show(score.metric)} under this score's evaluator"
+        if score.arm in predictions.unlabelled:
+            found, action = "rows that leave out one of the two", "Write metric and evaluator_id into each row."
+            return PredictionCheck(gaps=(Problem("R-134", path, expected, found, action),))
         action = "Score again with the evaluator that is claimed; rows are never relabelled."
         return PredictionCheck(false=(Problem("R-134", path, expected, "none", action),))
     return _check_items(score, evaluation, rows, path) or _check_values(score, rows, path)

@@ -22,7 +22,14 @@ class Predictions:
     def of(self, arm: str, metric: str, evaluator: str, seed: int | None) -> list[Mapping[str, JsonValue]]:
         """The rows behind one score; those under another evaluator or of another seed do not count."""
         rows = self._by_evaluator.get((arm, metric, evaluator), ())
-        return [row for row in rows if row.get("seed", seed) == seed]
+        return [row for row in rows if row.get("seed") in (None, seed)]
+
+    @cached_property
+    def unlabelled(self) -> frozenset[str]:
+        """Arms with rows that leave out their metric or evaluator, and so are behind no score."""
+        return frozenset(
+            str(row["arm"]) for row in self.rows if row.get("metric") is None or row.get("evaluator_id") is None
+        )
 
     @cached_property
     def _by_evaluator(self) -> dict[tuple[str, str, str], list[Mapping[str, JsonValue]]]:
