@@ -124,6 +124,8 @@ def test_r133_predictions_that_are_retained_and_not_named() -> None:
     others = [row for row in PREDICTED if row["arm"] == "untrained"]
     without = {"op": "remove", "path": f"{FINAL}/evaluation/scores/0/predictions_ref"}
     assert judged(without, rows=others).recorded_verdict == "supported", "nothing of that arm is retained"
+    strange = [{**row, name: [row.get(name)]} for row in others for name in ("metric", "evaluator_id", "seed")]
+    assert judged(without, rows=[*strange, *others]).recorded_verdict == "supported", "rows that are behind no score"
     log = file_of("log.jsonl", "log", "".join(json.dumps(row) + "\n" for row in swapped()))
     assert judged(without, rows=others, more=(log,)).recorded_verdict == "supported", "a log is no prediction file"
 
