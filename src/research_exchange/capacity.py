@@ -183,9 +183,9 @@ def _contradictions(state: RunState, block: CapacityBlock | None) -> tuple[Probl
         said = ", ".join("nothing" if each is None else each.value for each in reported)
         action = "Include capacity_block only where capacity stopped the run."
         found.append(Problem("R-203", "capacity_block", expected, said, action))
-    if block is not None and block.comparison_steps_completed == 0 and state.completed_arms:
+    if block is not None and block.comparison_steps_completed == 0 and state.completed_comparison:
         path, expected = "capacity_block.comparison_steps_completed", "the steps of the arms that were completed"
-        arms = show_names(tuple(state.completed_arms))
+        arms = show_names(tuple(state.completed_comparison))
         found.append(Problem("R-201", path, expected, f"0, although {arms} was completed", "Report the real count."))
     return tuple(found)
 

@@ -169,6 +169,9 @@ def _denies(value: JsonValue) -> bool:
 _NUMBERS = re.compile(r"[0-9][0-9,]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
 
 
+_OF_TRAINING = frozenset({"objective", "effective_batch", "steps", "dataset"})
+
+
 class _Folding:
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -206,15 +209,18 @@ class _Folding:
             self._flag("R-075", update, f"deviates in {show(field)}, which is none of {', '.join(FIELDS)}; it is kept.")
         elif original == effective:
             self._flag("R-075", update, f"deviates in {field} from {show(original)} to the same.")
-        recording = self._recording(update)
+        recording = self._recording(field, update)
         if recording is not Recording.RECORDED:
             self._flag("R-076", update, f"states a deviation in {show(field)} too late: {recording}.")
         self._found[identity] = Deviation(field, original, effective, reason, update, recording, withdrawn=False)
 
-    def _recording(self, update: int) -> Recording:
+    def _recording(self, field: str, update: int) -> Recording:
+        """Of all changes, those of the training alone leave the score of the base model as it was."""
         if update == self._state.final_update:
             return Recording.UNRECORDED
-        first_completed = min(self._state.completed_arms.values(), default=None)
+        state = self._state
+        affected = state.completed_comparison if field in _OF_TRAINING else state.completed_arms
+        first_completed = min(affected.values(), default=None)
         return Recording.LATE if first_completed is not None and first_completed <= update else Recording.RECORDED
 
     def _flag(self, rule: str, update: int, text: str) -> None:

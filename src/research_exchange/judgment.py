@@ -213,7 +213,7 @@ def _undeclared_flags(undeclared: Sequence[Undeclared]) -> list[Flag]:
 def _feasibility_flags(spec: Spec, state: RunState, feasibility: FeasibilityCheck) -> list[Flag]:
     """Notes on the projection; and where the spec asks for one, that an arm was completed without it (R-170, R-175)."""
     notes = [Flag("R-170", None, note) for note in feasibility.notes]
-    is_asked = spec.value.get("feasibility_required") is True and (state.completed_arms or state.is_final)
+    is_asked = spec.value.get("feasibility_required") is True and (state.completed_comparison or state.is_final)
     if not is_asked or feasibility.status is FeasibilityStatus.FITS:
         return notes
     problem = next(iter(feasibility.problems), None)

@@ -47,9 +47,11 @@ def planned(spec: Spec, setting: Setting, arm: str | None) -> tuple[int | float 
         if arm in (None, each.name):
             values += [_first(each.value, setting.words)]
             values += as_list(each.value.get("lr_grid")) if setting.name == "optimizer.lr" else ()
-    allowed = tuple(value for value in values if is_number(value) or is_text(value))
+    allowed = [value for value in values if is_number(value) or is_text(value)]
     general = _first(spec.value, (setting.name,))
-    return allowed if general is None or (allowed and arm is not None) else (*allowed, general)
+    if general is not None and not (allowed and arm is not None):
+        allowed.append(general)
+    return tuple(dict.fromkeys(allowed))
 
 
 def effective(config: Mapping[str, JsonValue], setting: Setting) -> int | float | str | None:

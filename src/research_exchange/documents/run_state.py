@@ -8,6 +8,7 @@ from functools import cached_property
 from research_exchange.documents.evaluation import Evaluation, parse_evaluation
 from research_exchange.documents.gates import Flag
 from research_exchange.documents.json import JsonValue
+from research_exchange.documents.spec import BASE_ARM
 
 __all__ = ["DEFINITIVE", "MetricHistory", "MetricValue", "OutcomeReason", "Posted", "RunState", "RunStatus", "Verdict"]
 
@@ -101,6 +102,11 @@ class RunState:
     @property
     def is_final(self) -> bool:
         return self.final_update is not None
+
+    @property
+    def completed_comparison(self) -> dict[str, int]:
+        """The completed arms without the base model, which is scored before anything trains (R-069)."""
+        return {arm: update for arm, update in self.completed_arms.items() if arm != BASE_ARM}
 
     def latest(self, part: str) -> Posted | None:
         """The newest posting of a structured part, such as `decision`."""

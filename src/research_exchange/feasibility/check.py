@@ -154,5 +154,5 @@ def _notes(state: RunState | None, report: Feasibility, projection: _Projection)
         if name != "setup" and not phase.seconds and phase.planned_units:
             yield f"The phase {show(name)} is said to take no time at all."
     first = state.posted["feasibility"][0].update if state is not None and state.posted.get("feasibility") else None
-    if first is not None and state is not None and any(done < first for done in state.completed_arms.values()):
+    if first is not None and state is not None and any(done < first for done in state.completed_comparison.values()):
         yield f"It was published first by update {first}, after an arm was completed."

@@ -58,6 +58,12 @@ def test_r080_settings(settings: dict[str, Any], undeclared: list[str]) -> None:
     assert [each.setting for each in reported.undeclared] == undeclared
 
 
+def test_r080_a_value_that_all_arms_share_is_named_once() -> None:
+    plan = [add("/spec/steps", 40), add("/spec/arms/0/steps", 40), add("/spec/arms/1/steps", 40)]
+    (each,) = judged(*plan, more=(config(steps=30),)).undeclared
+    assert each.planned == (40,)
+
+
 def test_r080_a_stated_change_is_declared_with_the_value_that_was_used() -> None:
     stated = {"field": "steps", "original": "40", "effective": "30 steps", "reason": "time"}
     operations = [add("/spec/steps", 40), add("/updates/0/deviations/-", stated)]
@@ -163,9 +169,9 @@ def test_r170_a_projection_that_is_asked_for_and_missing_is_remarked() -> None:
     asked = add("/spec/feasibility_required", True)
     (text,) = flags(judged(asked), "R-170")
     assert text.startswith("The spec asks for a measured projection that fits; it is unknown. R-170 feasibility")
-    assert (
-        flags(judged(asked, {"op": "remove", "path": FINAL}, replace("/updates/1/completed_arms", [])), "R-170") == []
-    )
+    for completed in ([], ["base"]):
+        early = judged(asked, {"op": "remove", "path": FINAL}, replace("/updates/1/completed_arms", completed))
+        assert flags(early, "R-170") == []
     assert flags(judged(), "R-170") == []
 
 

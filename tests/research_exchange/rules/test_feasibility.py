@@ -93,6 +93,8 @@ def test_a_projection_after_the_fact_is_noted() -> None:
     first: dict[str, Any] = {"status": "running", "completed_arms": ["grpo"]}
     (note,) = checked({**BASE, "updates": [first, *BASE["updates"]]}).notes
     assert note == "It was published first by update 2, after an arm was completed."
+    base = {**first, "completed_arms": ["base"]}
+    assert checked({**BASE, "updates": [base, *BASE["updates"]]}).notes == ()
 
 
 def test_many_phases_are_more_than_a_run_has() -> None:

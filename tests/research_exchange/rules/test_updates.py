@@ -173,6 +173,14 @@ def test_when_a_deviation_was_stated() -> None:
     assert found.hypothesis_tested
 
 
+@pytest.mark.parametrize(("field", "recording"), [("steps", "recorded"), ("dataset", "recorded"), ("model", "late")])
+def test_the_score_of_the_base_model_is_before_any_training(field: str, recording: str) -> None:
+    """R-076, R-069: a change of the training does not affect it; another model or evaluator does."""
+    changed = {**CHANGE, "field": field}
+    found = deviations_of(running(completed_arms=["base"]), running(deviations=[changed]), done(deviations=[changed]))
+    assert [item.recording for item in found.items] == [recording]
+
+
 def test_a_deviation_that_is_left_out_later_is_withdrawn_and_stays() -> None:
     """R-077"""
     found = deviations_of(running(deviations=[CHANGE]), running(deviations=[]))
