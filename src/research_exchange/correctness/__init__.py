@@ -4,16 +4,14 @@ A runner measures with `parity_errors` and `lr_scaling_error`, and starts its fu
 `python -m research_exchange.correctness SPEC.json PREFLIGHT.json` exits with 0.
 """
 
-from research_exchange.correctness.gate import (
+from research_exchange.correctness.check import (
     ComparisonResult,
     Correctness,
     PathResult,
     ScalingResult,
     check_correctness,
-    correctness_applicability,
-    plan_problems,
-    read_correctness,
 )
+from research_exchange.correctness.gate import correctness_applicability, plan_problems, read_correctness
 from research_exchange.correctness.parity import ParityErrors, lr_scaling_error, parity_errors
 
 __all__ = [

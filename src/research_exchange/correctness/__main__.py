@@ -12,7 +12,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from research_exchange.correctness.gate import check_correctness, correctness_applicability
+from research_exchange.correctness.check import check_correctness
+from research_exchange.correctness.gate import correctness_applicability
 from research_exchange.documents.correctness_plan import parse_plan
 from research_exchange.documents.correctness_report import parse_report
 from research_exchange.documents.fields import show

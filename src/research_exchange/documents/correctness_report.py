@@ -54,6 +54,8 @@ class ReportedPath:
     input_sha256: str | None
     baseline_revision: JsonValue
     reference_revision: JsonValue
+    implementation_revision: str | None
+    """Of the code that was measured; None where it is not stated."""
     errors: Mapping[str, Errors]
     probes: tuple[Probe, ...]
     scaling_gaps: tuple[Problem, ...]
@@ -109,11 +111,11 @@ def parse_errors(value: JsonValue, comparison: str, path: str) -> Errors:
 def _reported_path(entry: Mapping[str, JsonValue], path: str) -> ReportedPath:
     gaps: list[Problem] = []
     name, fixed_input = entry.get("id"), as_mapping(entry.get("fixed_input"))
-    digest = fixed_input.get("sha256")
+    digest, implementation = fixed_input.get("sha256"), entry.get("implementation_revision")
     stated = (
         ("id", name),
         ("fixed_input.description", fixed_input.get("description")),
-        ("implementation_revision", entry.get("implementation_revision")),
+        ("implementation_revision", implementation),
         ("precision", entry.get("precision")),
         ("normalization", entry.get("normalization")),
     )
@@ -132,6 +134,7 @@ def _reported_path(entry: Mapping[str, JsonValue], path: str) -> ReportedPath:
         input_sha256=digest if is_sha256(digest) else None,
         baseline_revision=entry.get("baseline_revision"),
         reference_revision=entry.get("reference_revision"),
+        implementation_revision=implementation if is_text(implementation) else None,
         errors={name: parse_errors(errors[name], name, f"{path}.errors.{name}") for name in names},
         probes=_probes(entry.get("lr_scaling"), f"{path}.lr_scaling", scaling_gaps),
         scaling_gaps=tuple(scaling_gaps),

@@ -233,14 +233,31 @@ def test_the_reason_says_what_became_of_it(name: str, says: str) -> None:
     assert says in gate_of(judged(bundle["spec"], bundle["report"])).reason
 
 
+def failed_first(**fields: Any) -> dict[str, Any]:
+    """A report beyond its tolerance, of an implementation with these fields."""
+    report: dict[str, Any] = patched(LOSS, CASES["1.31e-6 at a limit of 1.3e-6"]["patch"])["report"]
+    report["paths"][0] |= fields
+    return report
+
+
 def test_the_latest_report_counts_and_earlier_failures_stay_visible() -> None:
-    failed = patched(
-        LOSS, [{"op": "replace", "path": "/report/paths/0/errors/baseline_loss/max_abs_error", "value": 1}]
-    )["report"]
+    failed = failed_first(implementation_revision="script 3c29")
     gate = gate_of(judged(LOSS["spec"], failed, LOSS["report"]))
     assert gate.status == "passed"
     assert "Earlier reports failed: update 1." in gate.reason
     assert gate_of(judged(LOSS["spec"], LOSS["report"], failed)).status == "failed"
+
+
+def test_what_failed_does_not_pass_without_a_change_to_the_code() -> None:
+    """R-10A"""
+    reports = (failed_first(), failed_first(implementation_revision="script 3c29"), LOSS["report"])
+    gate = gate_of(judged(LOSS["spec"], *reports))
+    assert gate.status == "unverified"
+    (problem,) = gate.problems
+    assert (problem.rule, problem.path) == ("R-10A", "correctness_preflight.paths[0].implementation_revision")
+    assert "failed in update 1" in problem.expected
+    unmeasured = patched(LOSS, CASES["loss errors alone"]["patch"])["report"]
+    assert gate_of(judged(LOSS["spec"], unmeasured, LOSS["report"])).status == "passed", "it was only incomplete"
 
 
 def test_an_earlier_report_that_asks_for_the_check_is_not_taken_back() -> None:
