@@ -233,6 +233,32 @@ def test_the_reason_says_what_became_of_it(name: str, says: str) -> None:
     assert says in gate_of(judged(bundle["spec"], bundle["report"])).reason
 
 
+def test_the_scaling_is_told_for_each_factor() -> None:
+    plain, factors = (document(CASES[name]) for name in ("an optimizer that scales", "planned factors that scale"))
+    assert gate_of(judged(plain["spec"], plain["report"])).computed["sign_descent.lr_scaling_error"] == 0.0625
+    computed = gate_of(judged(factors["spec"], factors["report"])).computed
+    assert [computed[f"sign_descent.lr_scaling_error.{factor}"] for factor in "AB"] == [0.0625, 0.0625]
+
+
+@pytest.mark.parametrize(
+    ("name", "expected", "found"),
+    [
+        ("an optimizer that does not scale", "norm / learning rate within 0.0625", "a relative change of 0.25"),
+        ("one factor that does not scale", 'norm / learning rate of "B" within', "a relative change of 0.25"),
+        ("a factor that was not planned", 'planned factors alone ("A")', 'a probe of "B"'),
+        ("no factor where some are planned", 'planned factors alone ("A")', "a probe of no factor"),
+        ("a planned learning rate that was left out", "in their order: 0.125, 0.25, 0.5, 1.0", "0.125, 0.25, 0.5"),
+        ("no probe where learning rates are planned", "in their order: 0.125, 0.25", "none"),
+        ("a path measured twice", 'the path "advantage" once', "it 2 times"),
+        ("nothing about the only path", 'the path "advantage" once', "nothing about it"),
+    ],
+)
+def test_a_problem_says_what_was_expected_and_what_was_found(name: str, expected: str, found: str) -> None:
+    bundle = document(CASES[name])
+    problems = gate_of(judged(bundle["spec"], bundle["report"])).problems
+    assert any(expected in problem.expected and problem.found == found for problem in problems)
+
+
 def failed_first(**fields: Any) -> dict[str, Any]:
     """A report beyond its tolerance, of an implementation with these fields."""
     report: dict[str, Any] = patched(LOSS, CASES["1.31e-6 at a limit of 1.3e-6"]["patch"])["report"]
