@@ -167,7 +167,7 @@ def _initialization(fields: Mapping[str, JsonValue], path: str, findings: Findin
         findings.miss(rule, path, expected, "neither", "Prove it by one of them; seeds and losses prove nothing.")
     if names_checkpoint:
         _check_checkpoint_proof(fields, path, findings)
-    rule = "R-092" if digest is not None or not names_checkpoint else "R-093"
+    rule = "R-093" if names_checkpoint else "R-092"
     _must_be_true(fields, "before_first_update", rule, path, findings)
     declared, loaded = fields.get("checkpoint_uri"), fields.get("loaded_checkpoint_uri")
     return Initialization(

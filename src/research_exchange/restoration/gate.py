@@ -138,7 +138,7 @@ class _Check:
         if start.checkpoint_uri is not None:
             claims = {"loaded_checkpoint_uri": start.checkpoint_uri}
             self._files.check(claims, start.evidence, "R-093", start.path, findings)
-        if output.output_sha256 is not None and output.available:
+        if output.output_sha256 is not None:
             self._files.check({"output_sha256": output.output_sha256}, output.evidence, "R-099", output.path, findings)
 
 
@@ -146,20 +146,22 @@ def _by_arm(spec: Spec, arms: Iterable[ArmProvenance]) -> dict[str, list[ArmProv
     """Entries by the arm that they are about, whether it is called by name or by role."""
     found: dict[str, list[ArmProvenance]] = {}
     for entry in arms:
-        names = spec.arms_called(entry.arm) if spec.arms else (entry.arm,)
+        names = spec.arms_called(entry.arm)
         found.setdefault(names[0] if len(names) == 1 else entry.arm, []).append(entry)
     return found
 
 
 def _compare_with_earlier(latest: _Result, earlier: Sequence[_Result], state: RunState, findings: Findings) -> None:
-    """What happened to an arm stays as it was reported: its restores, and once it is completed its start as well."""
+    """What happened to an arm stays as it was reported: its restores, and once it has results its start as well."""
     for arm, entries in latest.entries.items():
         for result in earlier:
             for before in result.entries.get(arm, ()):
                 _compare_restores(entries[0], before, result.update, findings)
-        completed = state.completed_arms.get(arm, latest.update)
-        in_force = [result for result in earlier if result.update <= completed < latest.update]
-        if in_force and arm in in_force[-1].entries:
+        trained = _first_results(state, arm)
+        if trained is None or trained >= latest.update:
+            continue
+        in_force = [result for result in earlier if result.update <= trained and arm in result.entries]
+        if in_force:
             _compare_start(entries[0], in_force[-1].entries[arm][0], in_force[-1].update, findings)
 
 
@@ -178,7 +180,7 @@ def _compare_restores(now: ArmProvenance, before: ArmProvenance, update: int, fi
 
 
 def _compare_start(now: ArmProvenance, before: ArmProvenance, update: int, findings: Findings) -> None:
-    """The start of an arm that was completed is past: it is not measured again."""
+    """The start of an arm that was trained is past: it is not measured again."""
     for name, value, earlier in _start_values(now, before):
         if earlier is not None and value != earlier:
             path, expected = f"{now.path}.{name}", f"{show(earlier)}, as in update {update}"
@@ -223,16 +225,21 @@ _REASONS = {
 
 def _early_flags(plan: RestorationPlan, state: RunState, first: _Result | None) -> tuple[Flag, ...]:
     """Arms with results from before anything about their start was verified (R-09F)."""
-    verified = state.last_update + 1 if first is None else first.update
     flags = []
     for arm in plan.arms:
-        metrics = state.arms.get(arm.name, {}).values()
-        updates = [history.values[0].update for history in metrics]
-        trained = min([*updates, state.completed_arms.get(arm.name, verified)], default=verified)
-        if trained < verified:
+        trained = _first_results(state, arm.name)
+        if trained is not None and (first is None or trained < first.update):
             text = f"trained_before_verified: it has results of {show(arm.name)}, whose start was not verified by then."
             flags.append(Flag("R-09F", trained, text))
     return tuple(flags)
+
+
+def _first_results(state: RunState, arm: str) -> int | None:
+    """The first update with a metric of an arm, or that calls it completed."""
+    updates = [history.values[0].update for history in state.arms.get(arm, {}).values()]
+    if arm in state.completed_arms:
+        updates.append(state.completed_arms[arm])
+    return min(updates, default=None)
 
 
 def _entry_flags(update: int, entries: Mapping[str, Sequence[ArmProvenance]], planned: frozenset[str]) -> list[Flag]:

@@ -52,6 +52,22 @@ def test_plan_problems_are_those_of_the_spec_alone() -> None:
     assert [problem.rule for problem in plan_problems(spec_of(bundle["spec"]))] == ["R-036", "R-090"]
 
 
+def test_reports_that_did_not_hold_stay_visible() -> None:
+    case = CASES["arms that differed, started again before training"]
+    reading = reading_of(patched(VECTORS["base"], case["patch"]))
+    assert reading.reason.endswith("as reported. Earlier reports did not hold: update 1.")
+
+
+def test_a_plan_has_room_for_a_hundred_arms() -> None:
+    bundle = patched(VECTORS["base"], [{"op": "remove", "path": "/spec/arms"}])
+    arm = bundle["spec"]["restoration_preflight"]["groups"][0]["arms"][0]
+    names = [f"arm {number}" for number in range(101)]
+    groups = [{"arms": [{**arm, "name": name} for name in half]} for half in (names[:50], names[50:])]
+    bundle["spec"]["restoration_preflight"]["groups"] = groups
+    (problem,) = plan_problems(spec_of(bundle["spec"]))
+    assert (problem.rule, problem.path) == ("R-090", "restoration_preflight.groups[1].arms[50].name")
+
+
 def test_evidence_that_was_lost_or_changed_shows_nothing() -> None:
     """R-16C"""
 
