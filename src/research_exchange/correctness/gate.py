@@ -129,7 +129,8 @@ def _input_flags(plan: CorrectnessPlan, report: CorrectnessReport | None, shelf:
     """Probe scripts and fixed inputs are kept as evidence (R-10D)."""
     if report is None or plan.gaps or not report.paths:
         return []
-    kept = {file.sha256 for file in shelf.files if _is_kept(shelf, file.name)}
+    inputs = {path.input_sha256 for path in report.paths}
+    kept = {file.sha256 for file in shelf.files if file.sha256 in inputs and _is_kept(shelf, file.name)}
     lost = [path.id for path in report.paths if path.input_sha256 is not None and path.input_sha256 not in kept]
     flags = []
     if lost:
