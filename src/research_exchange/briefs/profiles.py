@@ -43,7 +43,7 @@ class ServiceProfile:
     extension: str
     """One bullet: what to do about a feature that the service lacks."""
     optimizer: str
-    """Bullets of the restoration preflight: how this service shows which optimizer is active and where an arm started."""
+    """Bullets of the restoration preflight: how this service shows the active optimizer, and where an arm started."""
     reporting: str
     """A paragraph or more: how updates reach the Exchange."""
     attachments: str
