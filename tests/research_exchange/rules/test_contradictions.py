@@ -138,6 +138,8 @@ def test_r134_answers_of_the_other_arms_checkpoint() -> None:
     assert (gate.status, gate.problems[0].found) == ("failed", 'those of "untrained"')
     own = with_row("untrained", "q3", checkpoint=checkpoint["uri"])
     assert judged(evidence, rows=own).recorded_verdict == "supported"
+    odd = [{"arm": ["trained"], "uri": "x"}, {"arm": "trained", "uri": ["x"]}, 7]
+    assert judged(add("/updates/1/evidence", {"version": 1, "checkpoints": odd})).recorded_verdict == "supported"
     unknown = with_row("trained", "q3", checkpoint="tinker://abc/weights/other")
     assert judged(evidence, rows=unknown).recorded_verdict == "supported"
 
@@ -230,6 +232,12 @@ def test_r008_scores_of_an_arm_that_the_spec_does_not_name() -> None:
     assert flags(judged(add(f"{FINAL}/evaluation/scores/-", score)), "R-008") == [
         'scores "third", which the spec does not name.'
     ]
+
+
+def test_r135_without_a_rule_something_is_compared() -> None:
+    operations = [{"op": "remove", "path": "/spec/decision_rule"}, replace(f"{FINAL}/evaluation/comparisons", [])]
+    gate = judged(*operations).gate("evaluation_comparability")
+    assert (gate.status, gate.problems[0].rule) == ("unverified", "R-135")
 
 
 def test_r135_without_a_rule_every_arm_is_compared() -> None:
