@@ -5,10 +5,12 @@ The spec's ranges alone decide (R-124); a range or a pass flag in the report is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from research_exchange.documents.fields import as_list, as_mapping, is_number, is_same, is_text, show
 from research_exchange.documents.gates import GateStatus, Problem
 from research_exchange.documents.json import JsonValue
+from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 
@@ -48,7 +50,7 @@ def check_activation(spec: Spec, state: RunState) -> Activation:
         return Activation(_if_missing(state), "No calibration was reported.", (problem,))
     latest = history[-1]
     problems = activation_problems(spec, latest.value)
-    status, reason = _status(spec, state, latest), _reason(len(checks), len(problems))
+    status, reason = _status(spec, state, latest), _reason(len(checks), len(_unmet(spec, latest.value)))
     if status is GateStatus.PASSED and not any(_is_in_time(spec, state, posted) for posted in history):
         status, reason, problems = GateStatus.UNVERIFIED, "The checks hold, but too late.", (_too_late(latest),)
     return Activation(
@@ -75,15 +77,15 @@ def plan_problems(spec: Spec) -> tuple[Problem, ...]:
             expected = "min and/or max, numbers with min ≤ max, or a non-empty one_of instead"
             problems.append(_malformed(path, expected, show({key: check[key] for key in _LIMITS if key in check})))
         seen.add(str(metric))
-    return tuple(problems)
+    return tuple(problems[:MAX_PROBLEMS])
 
 
 def activation_problems(spec: Spec, calibration: JsonValue) -> tuple[Problem, ...]:
-    """What a calibration misses: one problem per check of the spec that it does not meet. Never raises."""
+    """What a calibration misses: one problem per check not met, up to `MAX_PROBLEMS`. Never raises."""
     action = "Do not start full training: diagnose, and report the run as inconclusive."
     return tuple(
         Problem("R-123", f"activation_calibration.values.{check.metric}", check.wanted, show(check.value), action)
-        for check in _unmet(spec, calibration)
+        for check in islice(_unmet(spec, calibration), MAX_PROBLEMS)
     )
 
 

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from research_exchange import outcome
+from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.judgment import Judgment
 from tests.research_exchange.rules.support import judge_bundle, patched, vectors
 
@@ -128,3 +129,15 @@ def test_an_inconclusive_record_never_has_a_definitive_reason(verdict: str | Non
     assert (judgment.recorded_verdict, judgment.outcome_reason) == ("inconclusive", None)
     operations.append({"op": "replace", "path": f"{final}/completed_arms", "value": []})
     assert judge_bundle(patched(RUNS["base"], operations)).outcome_reason == "incomplete_execution"
+
+
+@pytest.mark.parametrize("limits", [{"min": 1}, {}])
+def test_ten_thousand_activation_checks_do_not_make_ten_thousand_sentences(limits: dict[str, Any]) -> None:
+    checks = [{"metric": f"metric {number}", **limits} for number in range(10_000)]
+    bundle = patched(RUNS["base"], [])
+    bundle["spec"]["activation_gate"] = {"applicable": True, "checks": checks}
+    bundle["updates"][0]["activation_calibration"] = {"values": {}}
+    gate = judge_bundle(bundle).gate("activation_gate")
+    assert gate.status != "passed"
+    assert 0 < len(gate.problems) <= MAX_PROBLEMS
+    assert not limits or "10000 of 10000" in gate.reason
