@@ -9,6 +9,7 @@ from rich.text import Text
 
 from research_exchange.documents.fields import is_sha256, show
 from research_exchange.documents.json import JsonValue
+from research_exchange.terminal.live import clock
 from research_exchange.terminal.record import gates_table, judgment_report, what_is_wrong
 from research_exchange.terminal.words import Json, literal, printable, problems, remarks, section, table
 
@@ -49,6 +50,7 @@ def check_report(report: Json) -> RenderableType:
     parts += [literal(*_STANDINGS[report["status"]]), "", gates_table(judgment["gates"])]
     parts += what_is_wrong(judgment)
     parts += refused_files(report["refused"])
+    parts += section("Feasibility", *_feasibility(judgment["feasibility"]))
     parts += section("Worth a look", *_flags(judgment["flags"]))
     return Group(*parts)
 
@@ -60,6 +62,7 @@ def local_judgment_report(report: Json) -> RenderableType:
         literal(report["title"], "bold"),
         judgment_report(judgment),
         *refused_files(report["refused"]),
+        *section("Feasibility", *_feasibility(judgment["feasibility"])),
         *section("Capacity", *_capacity(judgment["capacity"])),
         *section("Worth a look", *_flags(judgment["flags"])),
         *section("What was read, and whose word it is", *_computed(judgment)),
@@ -86,6 +89,19 @@ def _count(count: int, what: str) -> str:
 def _flags(flags: Sequence[Json]) -> list[RenderableType]:
     entries = [(flag["rule"], "", _from_update(flag) + flag["text"]) for flag in flags]
     return [remarks(entries)] if entries else []
+
+
+def _feasibility(check: Json) -> list[RenderableType]:
+    """The projection from measured times (R-178); nothing where none was reported."""
+    if not check["phases"]:
+        return []
+    gpu = f"at least {check['known_gpu_hours']:.3g}" if check["gpu_hours"] is None else f"{check['gpu_hours']:.3g}"
+    wall = "unknown" if check["wall_seconds"] is None else clock(check["wall_seconds"])
+    phases = ", ".join(f"{name} {clock(seconds)}" for name, seconds in check["phases"].items())
+    return [
+        literal(f"{check['status']}: {wall} minutes and {gpu} GPU-hours projected ({phases})"),
+        *(literal(f"- {problem}") for problem in check["problems"]),
+    ]
 
 
 def _capacity(capacity: Json) -> list[RenderableType]:

@@ -12,6 +12,7 @@ from research_exchange.cli.intake import take_in
 from research_exchange.documents.run_document import RunDocument
 from research_exchange.judgment import judge
 from tests.research_exchange.cli.commands import Rx
+from tests.research_exchange.rules.honest_run import honest_run
 from tests.research_exchange.rules.support import patched, vectors
 
 BASE: dict[str, Any] = vectors("runs")["base"]
@@ -84,6 +85,15 @@ def test_a_run_that_passes_every_gate_is_checked_well(rx: Rx, written: Written) 
     answer = rx("check", written(BASE))
     assert (answer.code, answer.err) == (0, "")
     assert "Checked: all that applies passes." in answer.out
+
+
+def test_the_projection_is_shown_as_the_pilot_measured_it(rx: Rx, written: Written) -> None:
+    answer = rx("check", written(honest_run()))
+    assert answer.code == 0
+    assert "fits: 71:59 minutes and 1 GPU-hours projected" in answer.out
+    recorded = rx("judge", written(honest_run()))
+    assert (recorded.code, "setup 2:00, training 40:00" in recorded.out) == (0, True)
+    assert "Feasibility" not in rx("check", written(BASE)).out
 
 
 def test_what_is_wrong_stands_with_its_rule_and_what_to_do(rx: Rx, written: Written) -> None:
