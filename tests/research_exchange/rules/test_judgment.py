@@ -43,6 +43,10 @@ def test_case_names_are_different() -> None:
     assert len(CASES) == len(RUNS["cases"])
 
 
+def test_every_case_names_its_rule() -> None:
+    assert [name for name, case in CASES.items() if not (case["rules"] or case.get("row"))] == []
+
+
 def test_a_run_that_ended_without_a_final_update_is_a_partial_result() -> None:
     """R-067"""
     bundle = patched(RUNS["base"], [{"op": "remove", "path": "/updates/2"}])
