@@ -98,7 +98,7 @@ def _simple_lines(content: bytes) -> Observations | None:
     Where all lines are laid out as the first one is, one regular expression takes them apart, faster than a JSON reader
     does and no less strictly: the names stand once in each row, and strings have nothing to unescape.
     """
-    first = _try_parse(content[: content.find(b"\n")])
+    first = _try_parse(content[: content.find(b"\n") + 1])
     if first is None or sorted(first) != sorted(_FIELDS):
         return None
     layout = ", ?".join(f'"{name}": ?{_FORMS.get(name, _TEXT)}' for name in first)
