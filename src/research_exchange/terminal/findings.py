@@ -11,7 +11,7 @@ from research_exchange.documents.fields import is_sha256, show
 from research_exchange.documents.json import JsonValue
 from research_exchange.terminal.live import clock
 from research_exchange.terminal.record import gates_table, judgment_report, what_is_wrong
-from research_exchange.terminal.words import Json, literal, printable, problems, remarks, section, table
+from research_exchange.terminal.words import Json, literal, printable, problems, remarks, section, table, title_line
 
 _LEVELS = {
     "error": "Errors: a new version is not saved with these",
@@ -29,7 +29,7 @@ _STANDINGS = {
 def lint_report(report: Json) -> RenderableType:
     """What lint finds in a spec, the gravest first."""
     findings: Sequence[Json] = report["findings"]
-    parts: list[RenderableType] = [literal(report["title"], "bold"), literal(count_findings(report["counts"]))]
+    parts: list[RenderableType] = [title_line(report["title"]), literal(count_findings(report["counts"]))]
     for level, heading in _LEVELS.items():
         entries = [(each["rule"], each["path"], each["text"]) for each in findings if each["level"] == level]
         parts += section(heading, *([remarks(entries)] if entries else []))
@@ -46,7 +46,7 @@ def count_findings(counts: Mapping[str, int]) -> str:
 def check_report(report: Json) -> RenderableType:
     """What the Exchange would make of a run as it stands: files, gates, and what to mend."""
     judgment: Json = report["judgment"]
-    parts: list[RenderableType] = [literal(report["title"], "bold"), literal(_extent(report))]
+    parts: list[RenderableType] = [title_line(report["title"]), literal(_extent(report))]
     parts += [literal(*_STANDINGS[report["status"]]), "", gates_table(judgment["gates"])]
     parts += what_is_wrong(judgment)
     parts += refused_files(report["refused"])
@@ -59,7 +59,7 @@ def local_judgment_report(report: Json) -> RenderableType:
     """The judgment of a run that was read from files."""
     judgment: Json = report["judgment"]
     return Group(
-        literal(report["title"], "bold"),
+        title_line(report["title"]),
         judgment_report(judgment),
         *refused_files(report["refused"]),
         *section("Feasibility", *_feasibility(judgment["feasibility"])),
@@ -71,9 +71,15 @@ def local_judgment_report(report: Json) -> RenderableType:
 
 def refused_files(refused: Sequence[Json]) -> list[RenderableType]:
     """The files that an Exchange does not take, each with why."""
-    entries = [problem for file in refused for problem in file["problems"]]
+    entries = [_of_file(file["name"], problem) for file in refused for problem in file["problems"]]
     names = ", ".join(file["name"] or "a file without a name" for file in refused)
     return section("Refused as evidence, and left out", literal(f"  {names}"), problems(entries)) if refused else []
+
+
+def _of_file(name: str, problem: Json) -> Json:
+    """A problem that says which file it is about."""
+    path = problem["path"]
+    return problem if path == name or path.startswith("evidence.") else {**problem, "path": f"{show(name)}, {path}"}
 
 
 def _extent(report: Json) -> str:
@@ -126,7 +132,7 @@ def _computed(judgment: Json) -> list[Table]:
             rows.append((literal(gate["gate"], "bold"), "", ""))
         for name, value in gate["computed"].items():
             rows.append((literal(f"  {name}"), _short(value), gate["provenance"].get(name, "")))
-    return [table(("value", "is", "from"), rows)] if rows else []
+    return [table(("value", "is", "from"), rows, whole=("from",))] if rows else []
 
 
 def _short(value: JsonValue) -> str:

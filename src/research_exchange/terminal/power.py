@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from research_exchange.terminal.words import Json, literal, problems, section
+from research_exchange.terminal.words import Json, literal, problems, section, title_line
 
 _CAN = {True: "can come out", False: "cannot come out, whatever the data say", None: "could not be computed"}
 _VERDICTS = (("supported", "support"), ("refuted", "refute"))
@@ -14,7 +14,7 @@ _VERDICTS = (("supported", "support"), ("refuted", "refute"))
 
 def power_report(card: Json) -> RenderableType:
     """For each criterion what it takes, and what a true effect makes likely."""
-    parts: list[RenderableType] = [literal(card["title"], "bold")]
+    parts: list[RenderableType] = [title_line(card["title"])]
     if card["method"] is not None:
         parts += [_rule(card), *_possible(card)]
     for criterion in card["criteria"]:

@@ -16,6 +16,7 @@ from research_exchange.terminal.words import (
     section,
     status,
     table,
+    title_line,
 )
 
 
@@ -70,7 +71,7 @@ def run_report(record: Json) -> RenderableType:
     """A run: its state, its arms, its judgment on record and its files."""
     state, recorded = record["state"], record["recorded"]
     parts: list[RenderableType] = [
-        literal(record["title"], "bold"),
+        title_line(record["title"]),
         literal(f"{record['id']} of {record['spec_id']}: {state['status']}"),
     ]
     if state["summary"]:
@@ -106,7 +107,7 @@ def gates_table(gates: Sequence[Json]) -> Table:
     for gate in gates:
         style = "dim" if gate["status"] == "not_applicable" else ""
         rows.append((literal(gate["gate"], style), status(gate["status"]), literal(gate["reason"], style)))
-    return table(("gate", "state", "why"), rows)
+    return table(("gate", "state", "why"), rows, whole=("gate", "state"))
 
 
 def _arms(arms: Mapping[str, Json]) -> Table:

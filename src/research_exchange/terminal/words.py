@@ -10,6 +10,8 @@ from rich.text import Text
 Json = Mapping[str, Any]
 
 VERDICT_STYLES = {"supported": "bold green", "refuted": "bold red", "inconclusive": "bold yellow"}
+_LONGEST_TITLE = 300
+
 STATUS_STYLES = {"passed": "green", "failed": "red", "unverified": "yellow", "unknown": "yellow"}
 
 
@@ -23,11 +25,24 @@ def printable(text: str) -> str:
     return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *, right: Sequence[str] = ()) -> Table:
-    """A table without lines; the columns named in `right` hold numbers."""
+def title_line(title: str) -> Text:
+    """The title of a spec above a report, cut where it goes on and on."""
+    return literal(title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 1]}…", "bold")
+
+
+def table(
+    columns: Sequence[str],
+    rows: Iterable[Sequence[str | Text]],
+    *,
+    right: Sequence[str] = (),
+    whole: Sequence[str] = (),
+) -> Table:
+    """A table without lines; the columns named in `right` hold numbers, those in `whole` names that stay unbroken."""
     drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
-        drawn.add_column(column, overflow="fold", justify="right" if column in right else "left")
+        drawn.add_column(
+            column, overflow="fold", justify="right" if column in right else "left", no_wrap=column in whole
+        )
     for row in rows:
         drawn.add_row(*(cell if isinstance(cell, Text) else literal(cell) for cell in row))
     return drawn
@@ -47,7 +62,7 @@ def problems(entries: Sequence[Json]) -> Table:
     """Each problem with its rule, its place, and what was expected and found there."""
     drawn = Table.grid(padding=(0, 2, 0, 0))
     drawn.add_column(no_wrap=True)
-    drawn.add_column()
+    drawn.add_column(overflow="fold")
     for entry in entries:
         parts = Table.grid(padding=(0, 2, 0, 0))
         parts.add_column(style="dim", no_wrap=True)

@@ -239,3 +239,20 @@ def test_what_is_neither_a_run_nor_a_file(rx: Rx) -> None:
     assert (answer.code, answer.out) == (2, "")
     assert "nowhere.json is neither a run's id" in answer.err
     assert "nowhere.json cannot be read: No such file or directory." in rx("check", "nowhere.json").err
+
+
+def test_in_a_narrow_terminal_names_stay_whole(rx: Rx, written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    document = patched(BASE, [])
+    checks = document["spec"]["activation_gate"]["checks"]
+    checks.append({"metric": "a_metric_with_a_name_as_long_as_people_like_to_give_them", "min": 1})
+    document["evidence"] = [{"name": name, "kind": "log", "content": "x"} for name in ("prod.env", "a/b")]
+    document["spec"]["title"] = "And so on. " * 1000
+    answer = rx("check", written(document))
+    lines = answer.out.splitlines()
+    assert all(len(line) <= 60 for line in lines)
+    assert len(lines) < 150, "a title without end is cut"
+    assert any(line.startswith("evaluation_comparability  ") for line in lines)
+    assert "as_long_as_people_like_to_give_them" in "".join(answer.out.split())
+    assert '"prod.env", name' in answer.out
+    assert '"a/b", name' in answer.out
