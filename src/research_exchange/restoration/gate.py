@@ -36,10 +36,13 @@ def read_restoration(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Readi
     findings = Findings()
     findings.add(latest.findings)
     _compare_with_earlier(latest, earlier, state, findings)
-    first = next((result for result in (*earlier, latest) if result.findings.status is GateStatus.PASSED), None)
+    holding = [result for result in (*earlier, latest) if result.findings.status is GateStatus.PASSED]
+    first = min(holding, key=lambda result: result.shown_after, default=None)
     if findings.status is GateStatus.PASSED and first is not None and _is_too_late(first, check.plan, state):
         expected = "checks that hold, posted before the last of these arms was completed"
-        found = f"the first that hold too late, by update {first.update}"
+        is_files = first.files_after >= first.update
+        by = f"files from after update {first.files_after}" if is_files else f"update {first.update}"
+        found = f"the first that hold too late, by {by}"
         action = "Publish the provenance while the run goes on; training waits for it."
         findings.miss("R-091", PROVENANCE, expected, found, action)
     return Reading(
@@ -78,6 +81,13 @@ class _Result:
     """What all arms of a group have in common."""
     sources: Mapping[str, Provenance]
     flags: tuple[Flag, ...]
+    files_after: int
+    """The update after which the last file behind it was retained; 0 where all came before the first."""
+
+    @property
+    def shown_after(self) -> int:
+        """The newest update that was there before both the report and its files were."""
+        return max(self.update - 1, self.files_after)
 
 
 class _Check:
@@ -106,7 +116,10 @@ class _Check:
                 sources[key] = self._files.source_of(value.text, value.evidence)
         planned = frozenset(arm.name for arm in self.plan.arms)
         flags = _entry_flags(posted.update, entries, planned)[:MAX_PROBLEMS]
-        return _Result(posted.update, entries, findings, shared, sources, tuple(flags))
+        files_after = self._files.last_after(
+            name for arm in self.plan.arms for name in _evidence(entries.get(arm.name, ()))
+        )
+        return _Result(posted.update, entries, findings, shared, sources, tuple(flags), files_after)
 
     def _check_arms(self, group: Group, entries: Mapping[str, Sequence[ArmProvenance]], findings: Findings) -> None:
         for arm in group.arms:
@@ -149,6 +162,14 @@ def _by_arm(spec: Spec, arms: Iterable[ArmProvenance]) -> dict[str, list[ArmProv
         names = spec.arms_called(entry.arm)
         found.setdefault(names[0] if len(names) == 1 else entry.arm, []).append(entry)
     return found
+
+
+def _evidence(entries: Iterable[ArmProvenance]) -> Iterator[str | None]:
+    """The files that entries refer to."""
+    for entry in entries:
+        yield entry.initialization.evidence
+        yield entry.output.evidence
+        yield from (check.evidence for check in entry.checks)
 
 
 def _compare_with_earlier(latest: _Result, earlier: Sequence[_Result], state: RunState, findings: Findings) -> None:
@@ -205,8 +226,9 @@ def _created_as(entry: ArmProvenance) -> str | None:
 
 def _is_too_late(first: _Result, plan: RestorationPlan, state: RunState) -> bool:
     """Whether the first report that holds came when there was nothing left to train (R-091)."""
-    completed = [state.completed_arms.get(arm.name, first.update + 1) for arm in plan.arms]
-    return first.update == state.final_update or all(update <= first.update for update in completed)
+    newest = max(first.update, first.files_after)
+    completed = [state.completed_arms.get(arm.name, newest + 1) for arm in plan.arms]
+    return first.update == state.final_update or all(update <= newest for update in completed)
 
 
 def _reason(status: GateStatus, plan: RestorationPlan, earlier: Sequence[_Result]) -> str:
@@ -228,7 +250,7 @@ def _early_flags(plan: RestorationPlan, state: RunState, first: _Result | None) 
     flags = []
     for arm in plan.arms:
         trained = _first_results(state, arm.name)
-        if trained is not None and (first is None or trained < first.update):
+        if trained is not None and (first is None or trained <= first.shown_after):
             text = f"trained_before_verified: it has results of {show(arm.name)}, whose start was not verified by then."
             flags.append(Flag("R-09F", trained, text))
     return tuple(flags)

@@ -5,7 +5,7 @@ printed form of an SDK object, or the very file that was hashed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -77,6 +77,11 @@ class ProofFiles:
         files = [None if name is None else self._shelf.find(name) for name in names]
         is_hashed = bool(files) and all(file is not None and file.sha256 == digest for file in files)
         return Provenance.RECOMPUTED if is_hashed else Provenance.DECLARED
+
+    def last_after(self, names: Iterable[str | None]) -> int:
+        """The update after which the last of these files was retained; 0 where there is none."""
+        files = [self._shelf.find(name) for name in dict.fromkeys(names) if name is not None]
+        return max((file.after for file in files if file is not None), default=0)
 
     def check(
         self, claims: Mapping[str, JsonValue], name: str | None, rule: str, path: str, findings: Findings

@@ -16,6 +16,7 @@ from tests.research_exchange.rules.support import file_of, patched, paths, spec_
 VECTORS = vectors("restoration")
 CASES = {case["name"]: case for case in VECTORS["cases"]}
 REPORT = "/updates/0/initialization_provenance"
+POSTED = {"initialization_provenance": VECTORS["base"]["updates"][0]["initialization_provenance"]}
 
 
 def reading_of(bundle: Any, files: list[EvidenceFile] | None = None) -> Reading:
@@ -39,6 +40,21 @@ def test_case(name: str) -> None:
         assert sorted(flag.rule for flag in reading.flags) == case["flags"]
     assert reading.computed == case.get("computed", reading.computed)
     assert reading.provenance.keys() == reading.computed.keys()
+
+
+@pytest.mark.parametrize(
+    ("update", "status", "flags"),
+    [(1, "passed", []), (2, "passed", []), (3, "passed", ["R-09F"]), (4, "unverified", ["R-09F", "R-09F"])],
+)
+def test_a_proof_counts_from_when_its_file_is_there(update: int, status: str, flags: list[str]) -> None:
+    """R-091, R-09F: one arm is completed by update 2, the other by update 3."""
+    completed = [{"status": "running", "completed_arms": arms} for arms in (["grpo"], ["grpo", "gs1"])]
+    (file,) = VECTORS["base"]["evidence"]
+    bundle = {**VECTORS["base"], "updates": [{"status": "running", **POSTED}, *completed]}
+    reading = reading_of(bundle, [file_of(file["name"], file["kind"], file["content"], update)])
+    assert (reading.status, [flag.rule for flag in reading.flags]) == (status, flags)
+    for problem in reading.problems:
+        assert (problem.rule, problem.found[-25:]) == ("R-091", "files from after update 3")
 
 
 def test_case_names_are_different() -> None:
