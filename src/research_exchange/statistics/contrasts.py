@@ -35,7 +35,7 @@ def contrast_range(weights: Mapping[str, float], low: float, high: float) -> Ran
 
 
 def contrasts(weights: Mapping[str, float], columns: Mapping[str, Sequence[Sequence[float]]]) -> list[float]:
-    """D_i = Σ_a w_a · mean over seeds of x_{a,i,s}: seeds are averaged inside an item before anything else.
+    """D_i = Σ_a w_a · mean over seeds of x_{a,i,s}: an item counts once, with the mean of its seeds.
 
     Args:
         weights: Arm to weight.
