@@ -17,7 +17,7 @@ from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.generation_audit.files import AuditFiles
 from research_exchange.generation_audit.repetition import check_repetition
-from research_exchange.generation_audit.timing import lateness
+from research_exchange.generation_audit.timing import early_results, lateness
 from research_exchange.generation_audit.validation import Audit, hold_audit, miss_strategy
 
 __all__ = ["plan_problems", "read_generation_audit"]
@@ -46,6 +46,7 @@ def read_generation_audit(spec: Spec, state: RunState, shelf: EvidenceShelf) -> 
         findings.add(contract.findings)
         return Reading(findings.status, "No generation audit was reported.", findings.problems)
     *earlier, latest = versions
+    first = min(version.update for version in versions)
     files = AuditFiles(shelf)
     audit = _hold(contract, latest.report, files)
     findings = audit.findings
@@ -60,7 +61,12 @@ def read_generation_audit(spec: Spec, state: RunState, shelf: EvidenceShelf) -> 
         problems=findings.problems,
         computed=audit.computed,
         provenance={name: Provenance.RECOMPUTED for name in audit.computed if name not in _DECLARED},
-        flags=(*_repetition_flags(versions), *_reasoning_flags(latest), *_unaudited_flags(versions, files)),
+        flags=(
+            *early_results(spec, state, first),
+            *_repetition_flags(versions),
+            *_reasoning_flags(latest),
+            *_unaudited_flags(versions, files),
+        ),
     )
 
 

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from research_exchange.documents.evidence import EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, is_whole, show, show_names
 from research_exchange.documents.findings import Findings
+from research_exchange.documents.gates import Flag
 from research_exchange.documents.generation_audit import AuditReport
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 
-__all__ = ["lateness"]
+__all__ = ["early_results", "lateness"]
 
 _STAGE = "generation_audit.stage"
 _ACTION = "Audit, and report, before the first optimizer update; what comes after it guards nothing."
@@ -26,6 +27,17 @@ def lateness(spec: Spec, state: RunState, report: AuditReport, update: int, shel
             action = "Attach the file first, then report the audit again."
             findings.miss("R-191", f"generation_audit.{name}", "a file frozen before the audit", found, action)
     return findings
+
+
+def early_results(spec: Spec, state: RunState, update: int) -> list[Flag]:
+    """Trained arms with metrics from before the first audit, which this update posted: they may be of a training."""
+    flags = []
+    for arm in _trained_arms(spec):
+        first = min((history.values[0].update for history in state.arms.get(arm, {}).values()), default=update)
+        if first < update:
+            text = f"has results of {show(arm)}, before the first generation audit, in update {update}."
+            flags.append(Flag("R-196", first, text))
+    return flags
 
 
 def _check_training(spec: Spec, state: RunState, update: int, findings: Findings) -> None:

@@ -229,6 +229,16 @@ def test_arms_that_start_from_one_adapter_are_trained() -> None:
     assert gate(updates, spec={**spec, "restoration_preflight": {"groups": groups}}).status == "failed"
 
 
+def test_results_from_before_the_first_audit_are_told() -> None:
+    """R-196: they refuse nothing, because a metric need not come from training."""
+    early = {"status": "running", "metrics": {"arms": {"generated": {"loss": 1.5}, "untouched": {"loss": 1.5}}}}
+    judgment = judged([early, running(REPORT), TRAINED], FILES)
+    assert judgment.gate("generation_audit").status == "passed"
+    (flag,) = (flag for flag in judgment.flags if flag.rule == "R-196")
+    assert (flag.update, '"generated", before' in flag.text) == (1, True)
+    assert "R-196" not in flags(judged([running(REPORT), early, TRAINED], FILES))
+
+
 def test_files_are_frozen_before_the_audit_names_them() -> None:
     """R-191"""
     for index, file in enumerate(FILES):
