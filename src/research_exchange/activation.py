@@ -17,6 +17,8 @@ from research_exchange.documents.spec import Spec
 __all__ = ["Activation", "activation_problems", "check_activation", "plan_problems"]
 
 _LIMITS = ("min", "max", "one_of")
+_TREATMENT = "treatment"
+"""The role of the arm whose mechanism is looked at before it trains."""
 
 
 @dataclass(frozen=True)
@@ -130,8 +132,11 @@ def _status(spec: Spec, state: RunState, latest: Posted) -> GateStatus:
 
 
 def _is_in_time(spec: Spec, state: RunState, posted: Posted) -> bool:
-    """Whether a calibration holds and came while there was still an arm to train (R-122)."""
+    """Whether a calibration holds and came while there was still an arm to train, the treatment among them (R-122)."""
     if posted.update == state.final_update or _unmet(spec, posted.value):
+        return False
+    treated = [arm.name for arm in spec.arms if arm.role == _TREATMENT]
+    if any(state.completed_arms.get(arm, posted.update + 1) <= posted.update for arm in treated):
         return False
     return not spec.arms or any(
         state.completed_arms.get(arm, posted.update + 1) > posted.update for arm in spec.arm_names
@@ -139,7 +144,7 @@ def _is_in_time(spec: Spec, state: RunState, posted: Posted) -> bool:
 
 
 def _too_late(latest: Posted) -> Problem:
-    expected = "values that hold, posted before the last arm was completed"
+    expected = "values that hold, posted before the treatment or the last arm was completed"
     action = "Report the pilot before any full training; what comes after it guards nothing."
     return Problem(
         "R-122",

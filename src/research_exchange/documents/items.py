@@ -2,11 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from unicodedata import normalize
 
 from research_exchange.documents.fields import as_list, is_sha256, is_text
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 
 __all__ = ["Manifest", "item_ids", "manifest_of", "read_manifest"]
+
+
+_LONGEST_COMPARED = 200
+"""Characters of an id in which compatible forms are one; in endless ones they would take long to find."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +23,21 @@ class Manifest:
 
 
 def item_ids(ids: JsonValue) -> tuple[str, ...] | None:
-    """Different, non-empty strings; None for anything else, an empty list among it."""
+    """Different, non-empty strings; None for anything else, an empty list among it.
+
+    Ids that differ in nothing a reader sees are one id: an easy item must not stand in a list under several spellings.
+    """
     entries = as_list(ids)
     texts = tuple(item for item in entries if is_text(item))
-    return texts if texts and len(texts) == len(entries) == len(set(texts)) else None
+    return texts if texts and len(texts) == len(entries) == len(set(map(_visible, texts))) else None
+
+
+def _visible(item: str) -> str:
+    """What is seen of an id: compatible forms are one, and neither white space nor a hidden character counts."""
+    if item.isascii() and item.isprintable() and " " not in item:
+        return item
+    text = normalize("NFKC", item) if len(item) <= _LONGEST_COMPARED else item
+    return "".join(each for each in text if each.isprintable() and not each.isspace())
 
 
 def manifest_of(items: Mapping[str, JsonValue]) -> Manifest | None:
