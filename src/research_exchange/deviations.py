@@ -10,6 +10,7 @@ from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
 from research_exchange.documents.fields import as_list, as_mapping, is_text, is_whole, show
 from research_exchange.documents.gates import Flag
 from research_exchange.documents.json import DocumentError, JsonValue, canonical, parse
+from research_exchange.documents.provenance import PROVENANCE, parse_provenance
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 
@@ -133,8 +134,25 @@ def _configurations(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Iterat
     for posted in state.posted.get("feasibility", ()):
         source = f"feasibility.effective_config in update {posted.update}"
         yield source, as_mapping(as_mapping(posted.value).get("effective_config"))
+    yield from _base_checkpoints(spec, state)
     if state.is_final:
         yield from _last_checkpoints(spec, state)
+
+
+def _base_checkpoints(spec: Spec, state: RunState) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:
+    """The models that arms say they start from, where a base checkpoint goes by the name of another one (R-094)."""
+    posted, model = state.latest(PROVENANCE), spec.value.get("base_model")
+    if posted is None or not is_text(model):
+        return
+    for entry in parse_provenance(posted.value).arms:
+        base = entry.initialization.base_checkpoint or ""
+        named = _MODEL.match(base)
+        if named is not None and not _mentions(base, model):
+            yield f"{entry.path}.initialization.base_checkpoint", {"arm": entry.arm, "base_model": named[0]}
+
+
+_MODEL = re.compile(r"[\w.-]+/[\w.-]+")
+"""A name as model hubs have them."""
 
 
 def _last_checkpoints(spec: Spec, state: RunState) -> Iterator[tuple[str, Mapping[str, JsonValue]]]:

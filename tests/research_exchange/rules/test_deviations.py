@@ -58,6 +58,26 @@ def test_r080_settings(settings: dict[str, Any], undeclared: list[str]) -> None:
     assert [each.setting for each in reported.undeclared] == undeclared
 
 
+@pytest.mark.parametrize(
+    ("base", "undeclared"),
+    [
+        ("org/tiny", []),
+        ("ORG/tiny@0f3c2a", []),
+        ("org/tiny, revision 0f3c2a", []),
+        ("0f3c2a", []),
+        ("tinker://abc/weights/base", []),
+        (None, []),
+        ("org/large@0f3c2a", ["org/large"]),
+    ],
+)
+def test_r080_a_base_checkpoint_of_another_model(base: str | None, undeclared: list[str]) -> None:
+    start = {"version": 1, "arms": [{"arm": "trained", "initialization": {"base_checkpoint": base}}]}
+    plan = [add("/spec/base_model", "org/tiny"), add("/updates/0/initialization_provenance", start)]
+    assert [each.effective for each in judged(*plan).undeclared] == undeclared
+    served = {"field": "model", "original": "org/tiny", "effective": "org/large", "reason": "It is served."}
+    assert judged(*plan, replace("/updates/0/deviations", [served])).undeclared == ()
+
+
 def test_r080_a_value_that_all_arms_share_is_named_once() -> None:
     plan = [add("/spec/steps", 40), add("/spec/arms/0/steps", 40), add("/spec/arms/1/steps", 40)]
     (each,) = judged(*plan, more=(config(steps=30),)).undeclared
