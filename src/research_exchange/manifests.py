@@ -60,17 +60,23 @@ def _by_arm(spec: Spec, entries: Sequence[Manifest], findings: Findings) -> dict
     """Entries by the arm that they are about, whether it is called by name or by role."""
     found: dict[str, list[Manifest]] = {}
     for entry in entries:
-        names = spec.arms_called(entry.arm) if spec.arms else (entry.arm,)
-        if len(names) != 1:
+        arm = _arm_of(spec, entry)
+        if arm is None:
             expected = f"an arm of the spec ({show_names(spec.arm_names)}), or the role of exactly one"
             findings.miss("R-181", f"{entry.path}.arm", expected, show(entry.arm), "Name the arm that was trained.")
         else:
-            found.setdefault(names[0], []).append(entry)
+            found.setdefault(arm, []).append(entry)
     for arm, several in found.items():
         if len(several) > 1:
             action = "Report each arm once."
             findings.miss("R-181", f"{several[1].path}.arm", "an arm without an entry yet", show(arm), action)
     return found
+
+
+def _arm_of(spec: Spec, entry: Manifest) -> str | None:
+    """A spec that names no arms leaves that to the report."""
+    names = spec.arms_called(entry.arm) if spec.arms else (entry.arm,)
+    return names[0] if len(names) == 1 else None
 
 
 def _pairs(by_arm: Mapping[str, Sequence[Manifest]]) -> dict[str, list[tuple[str, Manifest]]]:
@@ -153,8 +159,7 @@ def _check_earlier(
     """A later report may go on where an earlier one ended; it does not change what was consumed (R-182)."""
     for posted in history:
         for entry in parse_manifests(posted.value).entries:
-            names = spec.arms_called(entry.arm) if spec.arms else (entry.arm,)
-            for now in by_arm.get(names[0], ()) if len(names) == 1 else ():
+            for now in by_arm.get(_arm_of(spec, entry) or "", ()):
                 if now.ids[: len(entry.ids)] != entry.ids:
                     path, expected = f"{now.path}.adaptation_batch_ids", f"the batches of update {posted.update} first"
                     found = _difference(now.ids, entry.ids)
