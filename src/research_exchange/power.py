@@ -133,7 +133,7 @@ def _without_rule(spec: Spec, n: int | None, discordance: float, problems: tuple
         if n is not None and n > 0:
             h = half_width(n, 2, 0.05)
             text = f"On {n} items, paired_hoeffding would know a difference of two accuracies within ±{h:.4f}"
-            notes = (f"{text} (95%); whatever turns on less than that cannot be settled by it.",)
+            notes = (f"{text} (95 %); whatever turns on less than that cannot be settled by it.",)
     return PowerCard(None, None, None, None, n, None, discordance, None, None, (), problems, notes)
 
 

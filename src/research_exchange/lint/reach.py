@@ -83,4 +83,5 @@ def _odds(criterion: CriterionPower, discordance: float) -> str:
     supported = next((chance.supported for chance in criterion.chances if chance.effect == 0), None)
     if supported is None:
         return ""
-    return f" Truly equal arms pass with probability {supported:.1%}, if {discordance:.0%} of items tell them apart."
+    odds = "less than 0.1 %" if supported < 0.0005 else f"{100 * supported:.1f} %"
+    return f" Truly equal arms pass with probability {odds}, if {100 * discordance:g} % of items tell them apart."

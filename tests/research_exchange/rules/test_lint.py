@@ -145,6 +145,14 @@ def test_unfalsifiable_rules_are_those_that_no_table_settles(n: int, margin: flo
     assert ("refuted" in "".join(errors)) is (CriterionState.FAIL not in states)
 
 
+@pytest.mark.parametrize(("n", "odds"), [(1319, "1.3 %, if 16 % of items"), (50, "less than 0.1 %, if 16 % of items")])
+def test_r037_says_how_probable_it_is_that_equal_arms_pass(n: int, odds: str) -> None:
+    value = json.loads(read("gs1_vs_grpo", "spec.json").raw)
+    value["eval"]["n_examples"] = n
+    (text,) = [finding.text for finding in lint(spec_of(value)) if finding.rule == "R-037"]
+    assert f"with probability {odds}" in text
+
+
 @settings(max_examples=50, deadline=None)
 @given(value=VALUES, data=st.data())
 def test_any_json_can_be_linted(value: Any, data: st.DataObject) -> None:
