@@ -33,11 +33,11 @@ def item_ids(ids: JsonValue) -> tuple[str, ...] | None:
 
 
 def _visible(item: str) -> str:
-    """What is seen of an id: compatible forms are one, and neither white space nor a hidden character counts."""
+    """What is seen of an id: compatible forms are one, white space is one space, and a hidden character does not count."""
     if item.isascii() and item.isprintable() and " " not in item:
         return item
     text = normalize("NFKC", item) if len(item) <= _LONGEST_COMPARED else item
-    return "".join(each for each in text if each.isprintable() and not each.isspace())
+    return " ".join("".join(each for each in text if each.isprintable() or each.isspace()).split())
 
 
 def manifest_of(items: Mapping[str, JsonValue]) -> Manifest | None:

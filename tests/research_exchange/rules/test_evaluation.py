@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from research_exchange.documents import EvidenceFile
+from research_exchange.documents.items import item_ids
 from research_exchange.evaluation import evaluator_id
 from research_exchange.judgment import judge
 from research_exchange.predictions import read_predictions
@@ -19,6 +20,25 @@ ROW = {"item_id": "q0", "arm": "a", "metric": "m", "evaluator_id": "e", "predict
 def test_evaluator_id(case: dict[str, str]) -> None:
     """R-132"""
     assert evaluator_id(json.loads(case["provenance"])) == case["id"]
+
+
+@pytest.mark.parametrize(
+    ("ids", "different"),
+    [
+        (["q0", "q1"], True),
+        (["doc 1 12", "doc 11 2", "doc 112"], True),
+        (["q0", "q0"], False),
+        (["q0", "q0 "], False),
+        (["q 0", "q\u00a0 0"], False),
+        (["q0", "q\u200b0"], False),
+        (["q2", "q\u00b2"], False),
+        (["q0", "Q0"], True),
+    ],
+    ids=ascii,
+)
+def test_r131_ids_that_look_alike_are_one_item(ids: list[str], different: bool) -> None:
+    """White space counts, though not how much of it: an id may be made of several numbers."""
+    assert item_ids(ids) == (tuple(ids) if different else None)
 
 
 def test_an_evaluator_has_no_nan() -> None:
