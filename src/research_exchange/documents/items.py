@@ -33,7 +33,7 @@ def item_ids(ids: JsonValue) -> tuple[str, ...] | None:
 
 
 def _visible(item: str) -> str:
-    """What is seen of an id: compatible forms are one, white space is one space, and a hidden character does not count."""
+    """What is seen of an id: compatible forms are one, white space is one space, and hidden characters do not count."""
     if item.isascii() and item.isprintable() and " " not in item:
         return item
     text = normalize("NFKC", item) if len(item) <= _LONGEST_COMPARED else item
