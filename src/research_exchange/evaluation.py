@@ -38,11 +38,11 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     evaluation = state.evaluation
     false = [problem for evaluator in evaluation.evaluators.values() for problem in evaluator.contradictions]
     gaps = [*evaluation.gaps, *(gap for evaluator in evaluation.evaluators.values() for gap in evaluator.gaps)]
-    gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(state)
+    rule = parse_decision_rule(spec).rule
+    gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(rule, state)
     check = check_predictions(evaluation, predictions, _trained(state))
     false += check.false
     gaps += check.gaps
-    rule = parse_decision_rule(spec).rule
     comparisons = _comparisons(rule, evaluation)
     scored = _by_metric(rule, evaluation)
     shared = {c.path: scored[c.metric].shared(c.arms) if c.metric in scored else [] for c in comparisons}
@@ -154,13 +154,17 @@ def _manifest_gaps(evaluation: Evaluation, shelf: EvidenceShelf) -> list[Problem
     return found
 
 
-def _conflicts(state: RunState) -> list[Problem]:
-    """One arm, metric, seed and evaluator with two values, in one report or in two: choosing is not scoring (R-137)."""
+def _conflicts(rule: DecisionRule | None, state: RunState) -> list[Problem]:
+    """One arm, metric, seed and evaluator with two values, in one report or in two: choosing is not scoring (R-137).
+
+    Where the rule schedules one seed, a score without a seed is a score of that one.
+    """
+    only = rule.seeds[0] if rule is not None and len(rule.seeds) == 1 else None
     first: dict[tuple[str, str, int | None, str], tuple[int, Score]] = {}
     found = []
     for number, evaluation in state.evaluations:
         for score in evaluation.scores:
-            key = (score.arm, score.metric, score.seed, score.evaluator)
+            key = (score.arm, score.metric, only if score.seed is None else score.seed, score.evaluator)
             update, earlier = first.setdefault(key, (number, score))
             if earlier.value != score.value:
                 path = f"{score.path}.value in update {number}"
