@@ -237,7 +237,7 @@ class _Folding:
         if update == self._state.final_update:
             return Recording.UNRECORDED
         state = self._state
-        affected = state.completed_comparison if field in _OF_TRAINING else state.completed_arms
+        affected = state.completed_comparison if field.strip().lower() in _OF_TRAINING else state.completed_arms
         first_completed = min(affected.values(), default=None)
         return Recording.LATE if first_completed is not None and first_completed <= update else Recording.RECORDED
 

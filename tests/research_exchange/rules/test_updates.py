@@ -173,7 +173,7 @@ def test_when_a_deviation_was_stated() -> None:
     assert found.hypothesis_tested
 
 
-@pytest.mark.parametrize(("field", "recording"), [("steps", "recorded"), ("dataset", "recorded"), ("model", "late")])
+@pytest.mark.parametrize(("field", "recording"), [("steps", "recorded"), ("Dataset ", "recorded"), ("model", "late")])
 def test_the_score_of_the_base_model_is_before_any_training(field: str, recording: str) -> None:
     """R-076, R-069: a change of the training does not affect it; another model or evaluator does."""
     changed = {**CHANGE, "field": field}
