@@ -1,5 +1,6 @@
 """The root of the command, and how failures are told: one sentence on standard error, without a traceback."""
 
+import io
 import signal
 import sys
 from typing import Annotated
@@ -52,6 +53,9 @@ def _root(
 def main() -> None:
     """The command: what goes wrong is one sentence on standard error, never a traceback."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no ± or … shows a question mark
     try:
         app()
     except Exception as trouble:
@@ -75,7 +79,7 @@ def _code_for(trouble: Exception) -> int | None:
     match trouble:
         case ExchangeRefused() | FolderTooLarge() | CannotServe():
             return USAGE
-        case ServiceError() | ExchangeError():
+        case ServiceError() | ExchangeError() | OSError():
             return NOT_CHECKED
         case _:
             return None

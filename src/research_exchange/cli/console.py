@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 WELL, NOT_WELL, USAGE, NOT_CHECKED = 0, 1, 2, 3
 
+MOST_MIB = 256
+"""Of a file; all that a run may retain is 40 MiB, so that nothing sensible is larger."""
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec, a JSON file.")]
 
@@ -40,6 +43,10 @@ def print_json(document: Any) -> None:
 def read_bytes(path: Path, what: str) -> bytes:
     """A file's bytes. Raises UsageProblem where there are none; `what` says which file was wanted."""
     try:
-        return path.read_bytes()
+        with path.open("rb") as file:
+            content = file.read(MOST_MIB * 2**20 + 1)
     except OSError as error:
         raise UsageProblem(f"{path} cannot be read: {error.strerror}. Name {what}.") from None
+    if len(content) > MOST_MIB * 2**20:
+        raise UsageProblem(f"{path} has more than {MOST_MIB} MiB, so it cannot be meant. Name {what}.")
+    return content

@@ -1,6 +1,7 @@
 """`rx lint`, `rx power`, `rx brief` and `rx schema`: what a researcher sees of a spec before it runs."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from research_exchange.cli import console
 from research_exchange.schemas import SCHEMAS
 from tests.research_exchange.cli.commands import Rx
 
@@ -139,3 +141,32 @@ def test_schemas_are_listed_and_printed(rx: Rx) -> None:
     unknown = rx("schema", "nothing")
     assert (unknown.code, unknown.out) == (2, "")
     assert "There is no schema nothing; there are spec, update," in unknown.err
+
+
+def outside(*arguments: str, stdin: bytes = b"", stdout: int = subprocess.PIPE) -> subprocess.CompletedProcess[bytes]:
+    """The command as a shell starts it, in a locale of ASCII alone."""
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0", "COLUMNS": "80"}
+    command = [sys.executable, "-m", "research_exchange.cli", *arguments]
+    return subprocess.run(command, input=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment, check=False)
+
+
+def test_a_terminal_without_unicode_is_written_to() -> None:
+    done = outside("lint", str(CENTERING))
+    assert (done.returncode, done.stderr) == (1, b"")
+    assert b"?0.1215" in done.stdout
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_is_one_sentence() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = outside("schema", "run_document", stdout=full.fileno())
+    assert done.returncode != 0
+    assert b"Traceback" not in done.stderr
+    assert b"No space left on device" in done.stderr
+
+
+def test_a_file_without_end_is_refused(rx: Rx, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console, "MOST_MIB", 1)
+    answer = rx("lint", "/dev/zero")
+    assert answer.code == 2
+    assert answer.err == "rx: /dev/zero has more than 1 MiB, so it cannot be meant. Name the spec's JSON file.\n"
