@@ -54,6 +54,7 @@ def check_predictions(
         check = _check_score(score, evaluation, files)
         false += (*check.false, *_check_checkpoint(score, files, trained))
         gaps += check.gaps
+    gaps += _other_answers(evaluation, files)
     return PredictionCheck((*false, *_check_references(evaluation, files)), tuple(gaps))
 
 
@@ -94,6 +95,34 @@ def _unnamed(evaluation: Evaluation, files: PredictionFiles) -> list[Problem]:
             )
             found.append(Problem("R-133", f"{score.path}.predictions_ref", expected, "nothing", action))
     return found[:MAX_PROBLEMS]
+
+
+def _other_answers(evaluation: Evaluation, files: PredictionFiles) -> list[Problem]:
+    """A run does not choose among the answers that it retains: those of another file are the same (R-137)."""
+    others = [file.name for file in files.shelf.files if file.kind == "predictions"]
+    named = {(s.arm, s.metric, s.evaluator, s.seed, s.predictions): s for s in evaluation.scores if s.predictions}
+    found: list[Problem] = []
+    for score in named.values() if len(others) > 1 else ():
+        told = {str(row["item_id"]): row for row in _rows_behind(score, files)}
+        for name in others if told else ():
+            differing = (row for row in _rows_in(name, score, files) if _differ(told.get(str(row["item_id"])), row))
+            row = None if name == score.predictions else next(differing, None)
+            if row is not None:
+                expected = f"the only answer to {show(row['item_id'])}"
+                what = f"another answer or grade in {show(name)}"
+                action = "Name in checkpoint which weights answered, or keep one answer: choosing is not scoring."
+                found.append(Problem("R-137", f"{score.path}.predictions_ref", expected, what, action))
+        if len(found) >= MAX_PROBLEMS:
+            break
+    return found
+
+
+def _differ(row: Row | None, other: Row) -> bool:
+    """Whether the same weights answered the same item in two ways, or one answer has two grades."""
+    if row is None or not is_same(row.get("checkpoint"), other.get("checkpoint")):
+        return False
+    grades = [each.get("value") for each in (row, other)]
+    return not is_same(row["prediction"], other["prediction"]) or (None not in grades and not is_same(*grades))
 
 
 def _check_checkpoint(
@@ -159,10 +188,13 @@ def _check_references(evaluation: Evaluation, files: PredictionFiles) -> tuple[P
 def _rows_behind(score: Score, files: PredictionFiles) -> Sequence[Row]:
     """The rows of a score's predictions; none where they are not retained or cannot be read."""
     file = files.shelf.find(score.predictions) if score.predictions is not None else None
-    if file is None or file.kind != "predictions":
-        return ()
+    return () if file is None or file.kind != "predictions" else _rows_in(file.name, score, files)
+
+
+def _rows_in(name: str, score: Score, files: PredictionFiles) -> Sequence[Row]:
+    """The rows of a prediction file that are a score's; none where it cannot be read back."""
     try:
-        return files.read(file.name).of(score.arm, score.metric, score.evaluator, score.seed)
+        return files.read(name).of(score.arm, score.metric, score.evaluator, score.seed)
     except EvidenceLost:
         return ()
 

@@ -131,6 +131,11 @@ def _rows(document: Document, operation: Operation) -> None:
     file["content"] = "".join(f"{json.dumps(row)}\n" for row in rows if row is not None)
 
 
+def _second_file(document: Document, operation: Operation) -> None:
+    """Adds a file that is the same but in name."""
+    document["evidence"].append({**_file(document, operation["file"]), "name": operation["as"]})
+
+
 def _text(document: Document, operation: Operation) -> None:
     """Puts `new` in place of the first `old` in a file; at its end where `old` is empty."""
     file = _file(document, operation["file"])
@@ -231,6 +236,7 @@ def _population(document: Document, operation: Operation) -> None:
 
 OPERATIONS: Mapping[str, Callable[[Document, Operation], None]] = {
     "rows": _rows,
+    "second_file": _second_file,
     "text": _text,
     "pad": _pad,
     "clusters": _clusters,
