@@ -54,8 +54,8 @@ def _selection_plans(spec: Mapping[str, JsonValue]) -> str | None:
 def _comparison_plans(spec: Mapping[str, JsonValue]) -> str | None:
     """A criterion that weighs two arms compares them, whatever the features call it."""
     criteria = as_list(as_mapping(spec.get("decision_rule")).get("criteria"))
-    weights = (as_mapping(as_mapping(criterion).get("weights")) for criterion in criteria)
-    return next((f"decision_rule.criteria[{index}].weights" for index, each in enumerate(weights) if len(each) > 1), None)
+    weighed = [len(as_mapping(as_mapping(criterion).get("weights"))) for criterion in criteria]
+    return next((f"decision_rule.criteria[{index}].weights" for index, arms in enumerate(weighed) if arms > 1), None)
 
 
 CHECKS: Mapping[str, Check] = {
