@@ -26,7 +26,7 @@ __all__ = [
 WEIGHT_EDIT = "weight_edit"
 """The `kind` of a rule whose arms report budgets (R-153)."""
 
-MAX_CRITERIA, MAX_WEIGHTS = 50, 50
+MAX_CRITERIA, MAX_WEIGHTS = 16, 50
 """Of one rule, and of one criterion."""
 SMALLEST_ALPHA = 1e-100
 """Far below any use; above it every interval has finite ends."""

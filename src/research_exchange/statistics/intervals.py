@@ -28,5 +28,6 @@ def around(sample: Sample, half_width: float) -> Interval:
 
 
 def between(sample: Sample, lower: float, upper: float) -> Interval:
-    """The interval with these ends."""
+    """The interval with these ends; where they exclude every value, as a sequence may once in 1/α, it spans the gap."""
+    lower, upper = min(lower, upper), max(lower, upper)
     return Interval(sample.n, mean(sample.contrasts), (upper - lower) / 2, lower, upper)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy import special, stats
 
@@ -179,6 +179,7 @@ def test_the_end_of_a_betting_interval_is_where_a_bet_pays(values: list[float]) 
 
 @pytest.mark.parametrize("name", [name for name, method in METHODS.items() if method.shape is Shape.ANY])
 @settings(max_examples=30, deadline=None)
+@example(values=[1.0] + 7 * [0.0], low=0.0, width=1.0, alpha=0.999)
 @given(
     values=st.lists(st.floats(0, 1), min_size=3, max_size=30),
     low=st.floats(-1e6, 1e6),
