@@ -254,7 +254,7 @@ def test_a_random_selection_can_be_repeated() -> None:
 
 def test_the_examples_on_the_page_run() -> None:
     page = (Path(__file__).parents[3] / "docs" / "reference" / "decision-methods.md").read_text(encoding="utf-8")
-    examples = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    assert len(examples) == 3
-    for example in examples:
-        exec(compile(example, "decision-methods.md", "exec"), {})
+    blocks = re.findall(r"^```python\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    for block in blocks:
+        exec(compile(block, "decision-methods.md", "exec"), {})
