@@ -17,7 +17,7 @@ from research_exchange.statistics.special import incomplete_beta
 __all__ = ["Outlook", "lowest"]
 
 _DEVIATIONS = 8
-"""Standard deviations of the number of discordant items that a probability is summed over."""
+"""Standard deviations of the number of discordant items that a probability is summed over, and as many items more."""
 
 
 @dataclass(frozen=True)
@@ -115,18 +115,29 @@ def _interleaved(values: list[tuple[float, int]]) -> list[float]:
 
 
 def _score_tail(n: int, discordance: float, share: float, score: int) -> float:
-    """P(won − lost ≥ score): the discordant units are binomial, and so are the won ones among them."""
+    """P(won − lost ≥ score): the discordant units are binomial, and so are the won ones among them.
+
+    One discordant unit more changes the tail of the won ones by a single probability, so only the first is summed.
+    """
     center, deviation = n * discordance, math.sqrt(n * discordance * (1 - discordance))
-    low = max(0, math.floor(center - _DEVIATIONS * deviation))
-    high = min(n, math.ceil(center + _DEVIATIONS * deviation))
-    chances = (
-        _binomial(n, discordance, discordant) * _binomial_tail(discordant, share, -((-discordant - score) // 2))
-        for discordant in range(low, high + 1)
-    )
+    low = max(0, math.floor(center - _DEVIATIONS * (deviation + 1)))
+    high = min(n, math.ceil(center + _DEVIATIONS * (deviation + 1)))
+    needed = -((-low - score) // 2)
+    tail, chances = _binomial_tail(low, share, needed), []
+    for discordant in range(low, high + 1):
+        chances.append(_binomial(n, discordance, discordant) * tail)
+        if (discordant + score) % 2:
+            tail = min(tail + share * _binomial(discordant, share, needed - 1), 1.0)
+        else:
+            tail = max(tail - (1 - share) * _binomial(discordant, share, needed), 0.0)
+            needed += 1
     return min(math.fsum(chances), 1.0)
 
 
 def _binomial(n: int, p: float, k: int) -> float:
+    """P(Bin(n, p) = k)"""
+    if not 0 <= k <= n:
+        return 0.0
     if p <= 0 or p >= 1:
         return float(k == (n if p >= 1 else 0))
     logarithm = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)

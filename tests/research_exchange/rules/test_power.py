@@ -73,6 +73,21 @@ def test_a_chance_is_what_a_simulation_shows() -> None:
     assert outlook.chance(1.5, 0, at_least=True) is None
 
 
+@pytest.mark.parametrize(("n", "discordance"), [(1, 0.16), (3, 0.01), (10, 0.01), (60, 0.5), (60, 1.0), (200, 0.16)])
+def test_a_chance_is_the_sum_over_all_counts(n: int, discordance: float) -> None:
+    """The discordant units are binomial, and so are the won ones among them."""
+    outlook = Outlook(METHODS["paired_hoeffding"], Range(-1, 1), 0.05, n, discordance)
+    for effect in (-discordance, 0.0, discordance / 3, discordance):
+        share = (discordance + effect) / (2 * discordance)
+        for score in range(-n, n + 1, max(1, n // 9)):
+            exact = math.fsum(
+                stats.binom.pmf(count, n, discordance)
+                * stats.binom.sf(math.ceil((count + score) / 2) - 1, count, share)
+                for count in range(n + 1)
+            )
+            assert outlook.chance(effect, score, at_least=True) == pytest.approx(exact, abs=1e-11)
+
+
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in ("paired_t", "clopper_pearson", "wilson")])
 def test_a_threshold_is_where_the_decision_changes(method: str) -> None:
     outlook = Outlook(METHODS[method], Range(-1, 1), 0.05, 301, 0.2)
