@@ -47,15 +47,22 @@ def check_predictions(
             continue
         visits += len(_rows_behind(score, files))
         if visits > MAX_ROW_VISITS:
-            action = "Name each file once for each arm, metric and seed."
-            found = f"scores that have more than {MAX_ROW_VISITS} read"
-            gaps.append(Problem("R-134", "evaluation.scores", "each prediction behind one score", found, action))
+            gaps.append(_TOO_MANY)
             break
         check = _check_score(score, evaluation, files)
         false += (*check.false, *_check_checkpoint(score, files, trained))
         gaps += check.gaps
     gaps += _other_answers(evaluation, files)
     return PredictionCheck((*false, *_check_references(evaluation, files)), tuple(gaps))
+
+
+_TOO_MANY = Problem(
+    "R-134",
+    "evaluation.scores",
+    "each prediction behind one score",
+    f"scores that have more than {MAX_ROW_VISITS} read",
+    "Name each file once for each arm, metric and seed.",
+)
 
 
 def backed_scores(evaluation: Evaluation, files: PredictionFiles) -> Iterator[tuple[Score, Sequence[Row]]]:
@@ -102,10 +109,15 @@ def _other_answers(evaluation: Evaluation, files: PredictionFiles) -> list[Probl
     others = [file.name for file in files.shelf.files if file.kind == "predictions"]
     named = {(s.arm, s.metric, s.evaluator, s.seed, s.predictions): s for s in evaluation.scores if s.predictions}
     found: list[Problem] = []
+    visits = 0
     for score in named.values() if len(others) > 1 else ():
         told = {str(row["item_id"]): row for row in _rows_behind(score, files)}
         for name in others if told else ():
-            differing = (row for row in _rows_in(name, score, files) if _differ(told.get(str(row["item_id"])), row))
+            rows = _rows_in(name, score, files)
+            visits += len(rows)
+            if visits > MAX_ROW_VISITS:
+                return [*found, _TOO_MANY]
+            differing = (row for row in rows if _differ(told.get(str(row["item_id"])), row))
             row = None if name == score.predictions else next(differing, None)
             if row is not None:
                 expected = f"the only answer to {show(row['item_id'])}"

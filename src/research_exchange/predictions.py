@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TypeGuard
 
 from research_exchange.documents.evidence import EvidenceShelf
+from research_exchange.documents.fields import is_number
 from research_exchange.documents.json import DocumentError, JsonValue, parse_lines
 
 __all__ = ["PredictionFiles", "Predictions", "read_predictions"]
@@ -21,8 +22,8 @@ class Predictions:
 
     def of(self, arm: str, metric: str, evaluator: str, seed: int | None) -> list[Mapping[str, JsonValue]]:
         """The rows behind one score; those under another evaluator or of another seed do not count."""
-        rows = self._by_evaluator.get((arm, metric, evaluator), ())
-        return [row for row in rows if row.get("seed") in (None, seed)]
+        by_seed = self._by_evaluator.get((arm, metric, evaluator), {})
+        return [*by_seed.get(None, ()), *(() if seed is None else by_seed.get(seed, ()))]
 
     @cached_property
     def unlabelled(self) -> frozenset[str]:
@@ -32,13 +33,14 @@ class Predictions:
         )
 
     @cached_property
-    def _by_evaluator(self) -> dict[tuple[str, str, str], list[Mapping[str, JsonValue]]]:
-        """Arm, metric and evaluator to their rows; a row without one of them is behind no score."""
-        rows: dict[tuple[str, str, str], list[Mapping[str, JsonValue]]] = {}
+    def _by_evaluator(self) -> dict[tuple[str, str, str], dict[int | float | None, list[Mapping[str, JsonValue]]]]:
+        """Arm, metric and evaluator to their rows, by seed; a row without one of the three is behind no score."""
+        rows: dict[tuple[str, str, str], dict[int | float | None, list[Mapping[str, JsonValue]]]] = {}
         for row in self.rows:
-            arm, metric, evaluator = row["arm"], row.get("metric"), row.get("evaluator_id")
-            if isinstance(arm, str) and isinstance(metric, str) and isinstance(evaluator, str):
-                rows.setdefault((arm, metric, evaluator), []).append(row)
+            arm, metric, evaluator, seed = row["arm"], row.get("metric"), row.get("evaluator_id"), row.get("seed")
+            is_named = isinstance(arm, str) and isinstance(metric, str) and isinstance(evaluator, str)
+            if is_named and (seed is None or is_number(seed)):
+                rows.setdefault((str(arm), str(metric), str(evaluator)), {}).setdefault(seed, []).append(row)
         return rows
 
 

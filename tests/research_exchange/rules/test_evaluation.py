@@ -1,6 +1,7 @@
 """Evaluator ids and the marks of a relabelled evaluation (contract §11)."""
 
 import json
+from time import process_time
 from typing import Any
 
 import pytest
@@ -54,6 +55,17 @@ def test_predictions_are_read_up_to_the_first_bad_line() -> None:
     assert [row["item_id"] for row in predictions.of("a", "m", "e", 0)] == ["q0", "q1"]
     assert predictions.of("a", "m", "other", 0) == []
     assert read_predictions((lines[0] + "\n\n").encode()).bad_line is None
+
+
+def test_the_rows_of_a_seed_are_found_without_reading_all_others() -> None:
+    rows = [{**ROW, "item_id": f"q{number}", "seed": 1} for number in range(5000)]
+    rows += [{**ROW, "item_id": item, "seed": seed} for item, seed in (("null", None), ("true", True), ("list", [0]))]
+    predictions = read_predictions("\n".join(map(json.dumps, rows)).encode())
+    assert len(predictions.of("a", "m", "e", 1)) == 5001
+    before = process_time()
+    for seed in range(2, 10_000):
+        assert [row["item_id"] for row in predictions.of("a", "m", "e", seed)] == ["null"]
+    assert process_time() - before < 0.5
 
 
 @pytest.mark.parametrize("missing", ["item_id", "arm", "prediction", "reference"])
