@@ -83,6 +83,8 @@ class _Result:
     flags: tuple[Flag, ...]
     files_after: int
     """The update after which the last file behind it was retained; 0 where all came before the first."""
+    files_update: int
+    """The newest update that carried one of them; 0 where all were uploaded by themselves."""
 
     @property
     def shown_after(self) -> int:
@@ -116,10 +118,9 @@ class _Check:
                 sources[key] = self._files.source_of(value.text, value.evidence)
         planned = frozenset(arm.name for arm in self.plan.arms)
         flags = _entry_flags(posted.update, entries, planned)[:MAX_PROBLEMS]
-        files_after = self._files.last_after(
-            name for arm in self.plan.arms for name in _evidence(entries.get(arm.name, ()))
-        )
-        return _Result(posted.update, entries, findings, shared, sources, tuple(flags), files_after)
+        names = [name for arm in self.plan.arms for name in _evidence(entries.get(arm.name, ()))]
+        came = self._files.last_after(names), self._files.last_update(names)
+        return _Result(posted.update, entries, findings, shared, sources, tuple(flags), *came)
 
     def _check_arms(self, group: Group, entries: Mapping[str, Sequence[ArmProvenance]], findings: Findings) -> None:
         for arm in group.arms:
@@ -228,7 +229,7 @@ def _is_too_late(first: _Result, plan: RestorationPlan, state: RunState) -> bool
     """Whether the first report that holds came when there was nothing left to train (R-091)."""
     newest = max(first.update, first.files_after)
     completed = [state.completed_arms.get(arm.name, newest + 1) for arm in plan.arms]
-    return first.update == state.final_update or all(update <= newest for update in completed)
+    return state.final_update in (first.update, first.files_update) or all(update <= newest for update in completed)
 
 
 def _reason(status: GateStatus, plan: RestorationPlan, earlier: Sequence[_Result]) -> str:

@@ -83,6 +83,11 @@ class ProofFiles:
         files = [self._shelf.find(name) for name in dict.fromkeys(names) if name is not None]
         return max((file.after for file in files if file is not None), default=0)
 
+    def last_update(self, names: Iterable[str | None]) -> int:
+        """The newest update that carried one of these files; 0 where none did."""
+        files = [self._shelf.find(name) for name in dict.fromkeys(names) if name is not None]
+        return max((file.update or 0 for file in files if file is not None), default=0)
+
     def check(
         self, claims: Mapping[str, JsonValue], name: str | None, rule: str, path: str, findings: Findings
     ) -> None:
