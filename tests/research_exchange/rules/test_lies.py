@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from functools import cache
 from typing import Any
 
@@ -103,6 +104,17 @@ def test_the_catalogue_is_a_page_for_readers() -> None:
 # --- The other way round ---
 
 
+class Missed(Enum):
+    """How a lie gets through."""
+
+    BELIEVED = auto()
+    """Another verdict than inconclusive is recorded."""
+    NOT_NAMED = auto()
+    """Something else withholds the verdict, too, and the problem that its gate named is gone."""
+    NOT_JUDGED = auto()
+    """What comes after the check cannot go on, and there is no judgment."""
+
+
 class _Told:
     """A lie, judged with every check in place."""
 
@@ -122,13 +134,15 @@ class _Told:
         gate = judgment.gate(self.lie["gate"])
         return {str(problem) for problem in gate.problems if problem.rule == self.lie["rule"]}
 
-    def is_missed_without(self, check: Check) -> bool:
-        """Whether the lie is believed, or no longer found out in the same words; or nothing is judged at all."""
+    def without(self, check: Check) -> Missed | None:
+        """What becomes of the lie with a check left out; None where it is found out all the same."""
         try:
             judgment = switched_rules().judge(self.raw, off=check.number)
         except Exception:
-            return True
-        return judgment.recorded_verdict != "inconclusive" or self._findings(judgment) != self._found
+            return Missed.NOT_JUDGED
+        if judgment.recorded_verdict != "inconclusive":
+            return Missed.BELIEVED
+        return None if self._findings(judgment) == self._found else Missed.NOT_NAMED
 
 
 @cache
@@ -154,11 +168,17 @@ def _is_needed_elsewhere(check: Check) -> bool:
 
 
 def test_no_check_is_decoration() -> None:
-    """With any one check left out, at least one lie goes through it."""
+    """With any one check left out, at least one lie goes through it; most of them are then believed."""
     checks = [check for check in switched_rules().switches.checks if not _is_needed_elsewhere(check)]
-    idle = [str(check) for check in checks if not any(each.is_missed_without(check) for each in _candidates(check))]
+    missed = {check: _first_missed(check) for check in checks}
+    assert [str(check) for check, how in missed.items() if how is None] == []
     assert len(checks) > 300
-    assert idle == []
+    assert sum(how is Missed.BELIEVED for how in missed.values()) > len(checks) * 0.6
+
+
+def _first_missed(check: Check) -> Missed | None:
+    found = (how for each in _candidates(check) if (how := each.without(check)) is not None)
+    return next(found, None)
 
 
 def test_the_switches_change_nothing_by_themselves() -> None:
