@@ -58,8 +58,9 @@ def test_predictions_are_read_up_to_the_first_bad_line() -> None:
 
 
 def test_the_rows_of_a_seed_are_found_without_reading_all_others() -> None:
-    rows = [{**ROW, "item_id": f"q{number}", "seed": 1} for number in range(5000)]
-    rows += [{**ROW, "item_id": item, "seed": seed} for item, seed in (("null", None), ("true", True), ("list", [0]))]
+    rows: list[dict[str, Any]] = [{**ROW, "item_id": f"q{number}", "seed": 1} for number in range(5000)]
+    odd: dict[str, Any] = {"null": None, "true": True, "list": [0]}
+    rows += [{**ROW, "item_id": item, "seed": seed} for item, seed in odd.items()]
     predictions = read_predictions("\n".join(map(json.dumps, rows)).encode())
     assert len(predictions.of("a", "m", "e", 1)) == 5001
     before = process_time()
