@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
+ROOM = 1.5
+"""What a busy machine may add to a target; what grows faster than its input still fails."""
 MEASURE = """
 import json, time
 from benchmarks import rules
@@ -23,5 +25,5 @@ def test_the_largest_documents_are_read_decided_and_judged_in_time() -> None:
     done = subprocess.run([sys.executable, "-c", MEASURE], cwd=ROOT, capture_output=True, text=True, check=True)
     ratios: dict[str, tuple[float, float]] = json.loads(done.stdout)
     assert len(ratios) == 3
-    slow = {work: ratio for work, (ratio, target) in ratios.items() if ratio > target}
+    slow = {work: ratio for work, (ratio, target) in ratios.items() if ratio > ROOM * target}
     assert not slow
