@@ -7,11 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
+from research_exchange.documents.decision_rule import MAX_CRITERIA
 from research_exchange.documents.gates import GateStatus
 from research_exchange.documents.run_document import RunDocument
 from research_exchange.experiment_features import CHECKS
 from research_exchange.gate_results import DECISION_GATE
 from research_exchange.judgment import judge
+from research_exchange.schemas import SCHEMAS
 
 PAGES = Path(__file__).parents[3] / "docs" / "reference" / "gates"
 GATES = (*CHECKS, DECISION_GATE)
@@ -60,6 +62,17 @@ def test_a_page_lists_its_rules(gate: str) -> None:
     assert listed is not None
     rules = set(re.findall(r"R-\w{3}", listed[1]))
     assert {example.rule for example in EXAMPLES if example.gate == gate and example.rule} <= rules
+
+
+@pytest.mark.parametrize("gate", GATES)
+def test_a_page_says_where_the_schema_of_its_report_is(gate: str) -> None:
+    named = set(re.findall(r"`rx schema (\w+)`", (PAGES / f"{gate}.md").read_text(encoding="utf-8")))
+    assert named - {"spec"}
+    assert named <= SCHEMAS.keys()
+
+
+def test_the_page_of_the_decision_knows_how_many_criteria_there_may_be() -> None:
+    assert f"| 1 to {MAX_CRITERIA} comparisons;" in (PAGES / "decision.md").read_text(encoding="utf-8")
 
 
 def test_there_is_no_page_of_a_gate_that_is_none() -> None:
