@@ -5,7 +5,16 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TypeVar
 
-from research_exchange.documents.fields import as_list, as_mapping, is_number, is_sha256, is_text, is_whole, show
+from research_exchange.documents.fields import (
+    as_list,
+    as_mapping,
+    at_path,
+    is_number,
+    is_sha256,
+    is_text,
+    is_whole,
+    show,
+)
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.items import Manifest, item_ids, manifest_of
 from research_exchange.documents.json import JsonValue, canonical
@@ -166,16 +175,10 @@ def _provenance_gaps(provenance: Mapping[str, JsonValue], path: str) -> tuple[Pr
     )
     action = "Complete the provenance before scoring; that makes a new evaluator."
     return tuple(
-        Problem("R-131", f"{path}.{name}", expected, show(_at(provenance, name)), action)
+        Problem("R-131", f"{path}.{name}", expected, show(at_path(provenance, name)), action)
         for name, holds, expected in checks
         if not holds
     )
-
-
-def _at(value: JsonValue, path: str) -> JsonValue:
-    for name in path.split("."):
-        value = as_mapping(value).get(name)
-    return value
 
 
 def _item_gaps(

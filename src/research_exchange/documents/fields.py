@@ -11,6 +11,7 @@ from research_exchange.documents.json import INT_MAX, INT_MIN, JsonValue
 __all__ = [
     "as_list",
     "as_mapping",
+    "at_path",
     "is_number",
     "is_same",
     "is_sha256",
@@ -73,6 +74,13 @@ def as_mapping(value: object) -> Mapping[str, JsonValue]:
 def as_list(value: object) -> Sequence[JsonValue]:
     """The array itself, or an empty one where something else stands."""
     return value if isinstance(value, (list, tuple)) else ()
+
+
+def at_path(value: JsonValue, path: str) -> JsonValue:
+    """What stands at a dotted path of keys, such as `eval.n_examples`; None where it leads nowhere."""
+    for name in path.split("."):
+        value = as_mapping(value).get(name)
+    return value
 
 
 def show(value: object) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from research_exchange.documents.fields import as_list, as_mapping, is_number, is_same, is_text, show
+from research_exchange.documents.fields import as_list, as_mapping, at_path, is_number, is_same, is_text, show
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import RunState
@@ -80,8 +80,8 @@ class Plan:
     def number(self, path: str) -> int | float | None:
         """A planned number, such as `steps`, after the declared deviations; None where there is none."""
         setting = next(setting for setting in _SETTINGS if setting.path == path)
-        change, timed = self._changes.get(setting.deviation or ""), _at(self._timed, path)
-        planned = _at(self._spec.value, path)
+        change, timed = self._changes.get(setting.deviation or ""), at_path(self._timed, path)
+        planned = at_path(self._spec.value, path)
         if change is not None and len(set(change.numbers)) == 1:
             return change.numbers[0]
         if change is not None and is_number(timed) and change.shows(timed):
@@ -94,14 +94,14 @@ class Plan:
             Problem("R-179", f"feasibility.effective_config.{setting.path}", expected, found, _REMEASURE)
             for setting in _SETTINGS
             if (expected := self._contradiction(setting)) is not None
-            for found in (show(_at(self._timed, setting.path)),)
+            for found in (show(at_path(self._timed, setting.path)),)
         ]
 
     def _contradiction(self, setting: _Setting) -> str | None:
         """What should have been timed instead; None where the timings agree, or say nothing."""
-        change, timed = self._changes.get(setting.deviation or ""), _at(self._timed, setting.path)
+        change, timed = self._changes.get(setting.deviation or ""), at_path(self._timed, setting.path)
         if change is None:
-            planned = _at(self._spec.value, setting.path)
+            planned = at_path(self._spec.value, setting.path)
             agrees = timed is None or planned is None or _is_planned(planned, timed)
             return None if agrees else f"{show(planned)}, as in the spec"
         if change.excludes(timed) or (change.update > self._update and not change.shows(timed)):
@@ -118,12 +118,6 @@ def _is_planned(planned: JsonValue, timed: JsonValue) -> bool:
 
 def _names(arms: Sequence[JsonValue]) -> list[str]:
     return sorted(str(as_mapping(arm).get("name", arm)) for arm in arms)
-
-
-def _at(value: JsonValue, path: str) -> JsonValue:
-    for name in path.split("."):
-        value = as_mapping(value).get(name)
-    return value
 
 
 def _changes(state: RunState) -> dict[str, _Change]:
