@@ -52,9 +52,11 @@ def check_activation(spec: Spec, state: RunState) -> Activation:
         return Activation(_if_missing(state), "No calibration was reported.", (problem,))
     latest = history[-1]
     problems = activation_problems(spec, latest.value)
-    status, reason = _status(spec, state, latest), _reason(len(checks), len(_unmet(spec, latest.value)))
+    status = _status(spec, state, latest) if problems else GateStatus.PASSED
+    reason = _reason(len(checks), len(_unmet(spec, latest.value)))
     if status is GateStatus.PASSED and not any(_is_in_time(spec, state, posted) for posted in history):
-        status, reason, problems = GateStatus.UNVERIFIED, "The checks hold, but too late.", (_too_late(latest),)
+        problem = _too_late(latest)
+        status, reason, problems = GateStatus.UNVERIFIED, "The checks hold, but too late.", (problem,)
     return Activation(
         status=status,
         reason=reason,
@@ -125,9 +127,8 @@ def _wanted(check: Mapping[str, JsonValue]) -> str:
 
 
 def _status(spec: Spec, state: RunState, latest: Posted) -> GateStatus:
+    """Of a calibration that does not hold."""
     unmet = _unmet(spec, latest.value)
-    if not unmet:
-        return GateStatus.PASSED
     return _if_missing(state) if all(check.value is None for check in unmet) else GateStatus.FAILED
 
 
