@@ -234,6 +234,20 @@ def _population(document: Document, operation: Operation) -> None:
     _put(document, operation["path"], {"items": _items(document), "size": len(_items(document)), "sample_seed": 0})
 
 
+def _shorten(document: Document, operation: Operation) -> None:
+    """Leaves every twentieth item, and nothing else; a short run stays what it is."""
+    _shortened(document)
+
+
+def _restores(document: Document, operation: Operation) -> None:
+    """Restores the arm at `path` so many `times`, with a check of its optimizer after each; the last one unnumbered."""
+    arm, times = _at(document, operation["path"]), operation["times"]
+    check = arm["optimizer_checks"][0]
+    arm["restore_count"] = times - 1
+    arm["optimizer_checks"] = [{**check, "after_restore": number} for number in range(times)]
+    arm["optimizer_checks"].append({**check, "after_restore": None})
+
+
 OPERATIONS: Mapping[str, Callable[[Document, Operation], None]] = {
     "rows": _rows,
     "second_file": _second_file,
@@ -242,6 +256,8 @@ OPERATIONS: Mapping[str, Callable[[Document, Operation], None]] = {
     "clusters": _clusters,
     "population": _population,
     "copies": _copies,
+    "restores": _restores,
+    "shorten": _shorten,
     "evaluators": _evaluators,
     "probes": _probes,
     "hash": _hash,

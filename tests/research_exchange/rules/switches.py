@@ -49,6 +49,14 @@ class Check:
     source: str
     subject: str | None
     """What a row of a table is about; None for any other check."""
+    before: int
+    """How many checks of the same words stand before it in its function."""
+
+    @property
+    def site(self) -> str:
+        """A name that lasts while lines move."""
+        again = f" ({self.before + 1})" if self.before else ""
+        return f"{self.module}, {self.function}{again}: {self.source}"
 
     def __str__(self) -> str:
         return f"{self.module}.py:{self.line} in {self.function}: {self.source}"
@@ -72,8 +80,10 @@ class Switches:
         self.made += 1
         return True
 
-    def call(self, number: int, helper: Callable[[], _Value]) -> _Value:
-        """Calls a helper; with this check off, whatever it finds is not said."""
+    def call(self, number: int, helper: Callable[[], _Value], is_statement: bool) -> _Value | None:
+        """Calls a helper; with this check off, a statement is left out, and else whatever it finds is not said."""
+        if is_statement and number == self.off:
+            return None
         before, outer = self.made, self.muted
         self.muted = outer or number == self.off
         try:
@@ -311,7 +321,8 @@ class _Wiring:
         number = self._number(call, None)
         no_arguments = ast.arguments([], [], None, [], [], None, [])
         call.func = ast.Name(MUTED, ast.Load())
-        call.args = [ast.Constant(number), ast.Lambda(no_arguments, inner)]
+        is_statement = isinstance(self._parents[call], ast.Expr)
+        call.args = [ast.Constant(number), ast.Lambda(no_arguments, inner), ast.Constant(is_statement)]
         call.keywords = []
 
     def _ask(self, switch: str, node: ast.AST) -> ast.Call:
@@ -323,7 +334,9 @@ class _Wiring:
         function, source = self._function_of(node), " ".join(ast.unparse(node).split())
         assert function is not None
         number, line = len(self._switches.checks), getattr(node, "lineno", 0)
-        self._switches.checks.append(Check(number, self._module, line, function.name, source, name))
+        same = (self._module, function.name, source)
+        before = sum((each.module, each.function, each.source) == same for each in self._switches.checks)
+        self._switches.checks.append(Check(number, self._module, line, function.name, source, name, before))
         return number
 
     def _function_of(self, node: ast.AST) -> ast.FunctionDef | None:
