@@ -1,3 +1,4 @@
+import contextlib
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -6,6 +7,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webelement import WebElement
@@ -44,8 +46,11 @@ class Browser:
         return found
 
     def text(self, selector: str = "main") -> str:
-        """What a reader sees, white space made plain."""
-        return " ".join(self.one(selector).text.split())
+        """What a reader sees, white space made plain; a page that follows a run may replace an element as it is read."""
+        for _ in range(5):
+            with contextlib.suppress(StaleElementReferenceException):
+                return " ".join(self.one(selector).text.split())
+        raise AssertionError(f"{selector} does not hold still.")
 
     def run(self, script: str) -> Any:
         return self.driver.execute_script(script)
