@@ -46,7 +46,7 @@ class Browser:
         return found
 
     def text(self, selector: str = "main") -> str:
-        """What a reader sees, white space made plain; a page that follows a run may replace an element as it is read."""
+        """What a reader sees, white space made plain; a page that follows a run may change an element meanwhile."""
         for _ in range(5):
             with contextlib.suppress(StaleElementReferenceException):
                 return " ".join(self.one(selector).text.split())
