@@ -6,14 +6,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-ROOM = 1.5
-"""What a busy machine may add to a target; what grows faster than its input still fails."""
 MEASURE = """
 import json, time
 from benchmarks import rules
 
 def ratio(race):
-    ours, theirs = (min(side) for side in zip(*[race.times(time.process_time) for _ in range(2)]))
+    rounds = []
+    while len(rounds) < 12:
+        rounds.append(race.times(time.process_time))
+        ours, theirs = (min(side) for side in zip(*rounds))
+        if len(rounds) > 1 and ours <= race.target * theirs:
+            break
     return [ours / theirs, race.target]
 
 print(json.dumps({race.work: ratio(race) for race in (rules.decision(), rules.parser()[0], rules.judgment())}))
@@ -21,9 +24,12 @@ print(json.dumps({race.work: ratio(race) for race in (rules.decision(), rules.pa
 
 
 def test_the_largest_documents_are_read_decided_and_judged_in_time() -> None:
-    """In a process of its own, because measuring coverage slows one side; in processor time, because tests share it."""
+    """In a process of its own, because measuring coverage slows one side; in processor time, because tests share it.
+
+    The fastest round of each side counts, and a busy machine gets up to twelve of them.
+    """
     done = subprocess.run([sys.executable, "-c", MEASURE], cwd=ROOT, capture_output=True, text=True, check=True)
     ratios: dict[str, tuple[float, float]] = json.loads(done.stdout)
     assert len(ratios) == 3
-    slow = {work: ratio for work, (ratio, target) in ratios.items() if ratio > ROOM * target}
+    slow = {work: ratio for work, (ratio, target) in ratios.items() if ratio > target}
     assert not slow
