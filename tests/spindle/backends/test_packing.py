@@ -118,7 +118,7 @@ def test_a_shared_prompt_matches_float64(model: TinyModel) -> None:
     data = rollouts(MIXED)
     expected = reference.evaluate(model, backend, data, reference.importance_sampling)
     result = tiny.train(backend, ForwardBackward("m", data, "importance_sampling"))
-    assert result.metrics["loss:sum"] == pytest.approx(expected.loss, rel=1e-5, abs=2e-4)  # of some 60 tokens
+    assert result.metrics["loss:sum"] == pytest.approx(expected.loss, rel=1e-5, abs=1.5e-4)  # of some 60 tokens
     for output, logprobs in zip(result.outputs, expected.logprobs, strict=True):
         np.testing.assert_allclose(output["logprobs"], logprobs, atol=5e-5)  # as unshared: the rounding of fp32
     reference.assert_gradients(tiny.gradient(backend), expected.gradient)
