@@ -33,16 +33,27 @@ def read_run(path: Path) -> RunDocument:
 def _read_folder(folder: Path) -> RunDocument:
     ended = folder / "ended.txt"
     return RunDocument(
-        spec=read_spec(folder / "spec.json"),
+        spec=read_spec(_plain(folder / "spec.json")),
         updates=numbered_updates([read_bytes(path, "an update") for path in _updates(folder)]),
         evidence=_evidence(folder),
-        ended=read_bytes(ended, "why the run ended").decode("utf-8", "replace").strip() if ended.exists() else None,
+        ended=read_bytes(ended, "why the run ended").decode("utf-8", "replace").strip() if _is_there(ended) else None,
     )
+
+
+def _plain(path: Path) -> Path:
+    """The same path. Raises UsageProblem for a pipe, a device or a folder, from which a reader may wait for ever."""
+    if path.exists() and not path.is_file():
+        raise UsageProblem(f"{path} is not a plain file, so nothing is read from it; put a plain file in its place.")
+    return path
+
+
+def _is_there(path: Path) -> bool:
+    return _plain(path).exists()
 
 
 def _updates(folder: Path) -> list[Path]:
     """In order of name, where 2 comes before 10."""
-    return sorted((folder / "updates").glob("*.json"), key=lambda path: _in_order(path.name))
+    return sorted(map(_plain, (folder / "updates").glob("*.json")), key=lambda path: _in_order(path.name))
 
 
 def _in_order(name: str) -> list[tuple[int, str]]:
@@ -51,7 +62,7 @@ def _in_order(name: str) -> list[tuple[int, str]]:
 
 def _evidence(folder: Path) -> tuple[EvidenceFile, ...]:
     listing = folder / "evidence.json"
-    records = _records(listing) if listing.exists() else []
+    records = _records(listing) if _is_there(listing) else []
     files = [_file(folder, record, f"{listing}[{index}]") for index, record in enumerate(records)]
     counts = Counter(file.name for file in files)
     twice = [name for name, count in counts.items() if count > 1]
@@ -81,7 +92,7 @@ def _file(folder: Path, record: JsonValue, path: str) -> EvidenceFile:
     if isinstance(name, str) and (Path(name).name != name or name == ".."):
         raise UsageProblem(f"{path}.name is a plain file name; found {show(name)}.")
     stored = folder / "evidence" / str(name)
-    content = read_bytes(stored, "the file") if stored.is_file() else None
+    content = read_bytes(stored, "the file") if _is_there(stored) else None
     try:
         return evidence_file(record, content, path)
     except DocumentError as error:

@@ -1,6 +1,7 @@
 """`rx check` and `rx judge` on runs in files."""
 
 import json
+import os
 from base64 import b64encode
 from collections.abc import Callable
 from pathlib import Path
@@ -222,6 +223,23 @@ def test_a_folder_that_is_incomplete_is_one_sentence(rx: Rx, tmp_path: Path) -> 
         assert answer.code == 2
         assert sentence in answer.err
         assert answer.err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["updates/000.json", "evidence/pipe", "evidence.json", "spec.json", "ended.txt", "updates/folder.json"]
+)
+def test_a_pipe_in_a_folder_is_refused_and_not_waited_for(rx: Rx, tmp_path: Path, name: str) -> None:
+    folder = lay_out(tmp_path / "folder", BASE)
+    if name == "evidence/pipe":
+        (folder / "evidence.json").write_text('[{"name": "pipe", "kind": "log"}]')
+    (folder / name).unlink(missing_ok=True)
+    if "folder" in name:
+        (folder / name).mkdir()
+    else:
+        os.mkfifo(folder / name)
+    answer = rx("judge", folder)
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
+    assert f"{name} is not a plain file, so nothing is read from it" in answer.err
 
 
 def test_a_run_that_ended_early_says_why(rx: Rx, tmp_path: Path) -> None:
