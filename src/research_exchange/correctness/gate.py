@@ -15,12 +15,14 @@ from research_exchange.documents.gates import Applicability, Flag, GateStatus, P
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import Posted, RunState
-from research_exchange.documents.spec import BASE_ARM, Spec
+from research_exchange.documents.spec import Spec
 from research_exchange.experiment_features import Answer, check_applicability
 
 __all__ = ["correctness_applicability", "plan_problems", "read_correctness"]
 
 _SECTION = "correctness_preflight"
+_BASELINE = "baseline"
+"""The role of an arm that trains on the stock loss and optimizer (R-14C)."""
 
 
 def correctness_applicability(spec: Mapping[str, JsonValue], reports: Iterable[JsonValue]) -> Answer:
@@ -44,6 +46,9 @@ def read_correctness(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Readi
     reports = [parse_report(posted.value) for posted in history]
     checks = [check_correctness(plan, report) for report in reports]
     found = _unless_repeated(history, reports, checks) if checks else check_correctness(plan, None)
+    first = next((p.update for p, c in zip(history, checks, strict=True) if c.status is GateStatus.PASSED), None)
+    if found.status is GateStatus.PASSED and first is not None:
+        found = _unless_late(spec, state, first, found)
     earlier_checks = zip(history[:-1], checks[:-1], strict=True)
     failures = [posted.update for posted, check in earlier_checks if check.status is GateStatus.FAILED]
     earlier = f" Earlier reports failed: update {', '.join(map(str, failures))}." if failures else ""
@@ -54,7 +59,7 @@ def read_correctness(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Readi
         computed=_values(found),
         flags=(
             *_zero_flags(found, state.latest(_SECTION)),
-            *_late_flags(state, history, checks),
+            *_baseline_flags(state, first),
             *_input_flags(plan, reports[-1] if reports else None, shelf),
         ),
     )
@@ -115,14 +120,36 @@ def _zero_flags(found: Correctness, posted: Posted | None) -> list[Flag]:
     return [Flag("R-106", posted.update, text)]
 
 
-def _late_flags(state: RunState, history: Sequence[Posted], checks: Sequence[Correctness]) -> list[Flag]:
-    """The check guards a full run only where it passed before one (R-100)."""
-    passed = [posted.update for posted, check in zip(history, checks, strict=True) if check.status is GateStatus.PASSED]
-    trained = [update for arm, update in state.completed_arms.items() if arm != BASE_ARM]
-    if not passed or not trained or passed[0] < min(trained):
+def _unless_late(spec: Spec, state: RunState, first: int, found: Correctness) -> Correctness:
+    """The check comes before the runs that it guards: those of every arm that may use what is checked (R-100).
+
+    An arm that the spec calls the baseline trains on what is stock, so it may have been first.
+
+    Args:
+        first: The first update whose check passes.
+    """
+    stock = {arm.name for arm in spec.arms if arm.role == _BASELINE or arm.is_trained is False}
+    guarded = {arm: update for arm, update in state.completed_comparison.items() if arm not in stock}
+    early = [arm for arm, update in guarded.items() if update <= first]
+    if not early and first != state.final_update:
+        return found
+    what = f"when {show_names(early)} had been trained" if early else "by the final update"
+    problem = Problem(
+        rule="R-100",
+        path=_SECTION,
+        expected="a check that passes before any full run with what it checks",
+        found=f"the first one that passes in update {first}, {what}",
+        action="Measure and report before the full run; what was trained unchecked is trained again in a new run.",
+    )
+    return replace(found, status=GateStatus.UNVERIFIED, reason="The check holds, but too late.", problems=(problem,))
+
+
+def _baseline_flags(state: RunState, first: int | None) -> list[Flag]:
+    """What passed only after something was trained is remarked, whatever that was (R-100)."""
+    trained = min(state.completed_comparison.values(), default=None)
+    if first is None or trained is None or first < trained:
         return []
-    text = f"is the first whose check passes; an arm was completed by update {min(trained)}."
-    return [Flag("R-100", passed[0], text)]
+    return [Flag("R-100", first, f"is the first whose check passes; an arm was completed by update {trained}.")]
 
 
 def _input_flags(plan: CorrectnessPlan, report: CorrectnessReport | None, shelf: EvidenceShelf) -> list[Flag]:

@@ -96,10 +96,10 @@ def test_lr_scaling_error(case: dict[str, Any]) -> None:
     assert lr_scaling_error(named) == lr_scaling_error(pairs)
 
 
-@pytest.mark.parametrize("probes", VECTORS["lr_scaling_error_refused"], ids=str)
-def test_probes_without_a_scaling(probes: list[list[float]]) -> None:
+@pytest.mark.parametrize("case", VECTORS["lr_scaling_error_refused"], ids=str)
+def test_probes_without_a_scaling(case: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$|found"):
-        lr_scaling_error([(rate, norm) for rate, norm in probes])
+        lr_scaling_error([(rate, norm) for rate, norm in case["probes"]])
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -305,19 +305,39 @@ def test_a_loss_of_exactly_0_is_noted() -> None:
     assert ("R-106", 1) not in flags_of(judged(LOSS["spec"], LOSS["report"]))
 
 
-def test_a_check_that_passes_only_after_an_arm_was_trained_is_noted() -> None:
+REPORTED, BASE_SCORED, A_TRAINED = (
+    {"status": "running", "correctness_preflight": LOSS["report"]},
+    {"status": "running", "completed_arms": ["base"]},
+    {"status": "running", "completed_arms": ["a"]},
+)
+
+
+@pytest.mark.parametrize(
+    ("bodies", "status"),
+    [
+        ([REPORTED, A_TRAINED], "passed"),
+        ([BASE_SCORED, REPORTED, A_TRAINED], "passed"),
+        ([REPORTED, A_TRAINED, REPORTED], "passed"),
+        ([A_TRAINED, REPORTED], "unverified"),
+        ([REPORTED | A_TRAINED], "unverified"),
+        ([REPORTED | {"status": "succeeded"}], "unverified"),
+    ],
+)
+def test_a_check_guards_what_is_trained_after_it(bodies: list[Any], status: str) -> None:
     """R-100"""
     spec = {**LOSS["spec"], "arms": [{"name": "a"}, {"name": "b"}]}
-    report = {"status": "running", "correctness_preflight": LOSS["report"]}
-    base, trained = ({"status": "running", "completed_arms": [arm]} for arm in ("base", "a"))
-    for bodies, noted in (
-        ([report, trained], False),
-        ([base, report, trained], False),
-        ([trained, report], True),
-        ([report | trained], True),
-    ):
-        judgment = judge(spec_of(spec), updates_of(bodies), [])
-        assert (("R-100", bodies.index(report) + 1 if report in bodies else 1) in flags_of(judgment)) == noted
+    judgment = judge(spec_of(spec), updates_of(bodies), [])
+    gate = gate_of(judgment)
+    assert (gate.status, [problem.rule for problem in gate.problems]) == (status, ["R-100"] * (status == "unverified"))
+
+
+@pytest.mark.parametrize("stock", [{"role": "baseline"}, {"frozen": True}])
+def test_a_stock_arm_may_be_trained_before_the_check(stock: dict[str, Any]) -> None:
+    """R-100: it is noted."""
+    spec = {**LOSS["spec"], "arms": [{"name": "a", **stock}, {"name": "b"}]}
+    judgment = judge(spec_of(spec), updates_of([A_TRAINED, REPORTED]), [])
+    assert gate_of(judgment).status == "passed"
+    assert ("R-100", 2) in flags_of(judgment)
 
 
 def test_probe_scripts_and_fixed_inputs_are_kept() -> None:
