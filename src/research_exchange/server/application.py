@@ -11,7 +11,7 @@ from research_exchange.server.access import admin_token
 from research_exchange.server.errors import add_error_handlers
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.headers import ProtectiveHeaders
-from research_exchange.server.routes import api, health
+from research_exchange.server.routes import add_routes
 from research_exchange.store import Clock, Identifiers, RandomIdentifiers, Store, utc_now
 
 
@@ -48,6 +48,5 @@ def create_api(
     app.state.admin_token = admin_token(data)
     app.add_middleware(ProtectiveHeaders)
     add_error_handlers(app)
-    app.include_router(health)
-    app.include_router(api)
+    add_routes(app.router)
     return app

@@ -2,15 +2,18 @@
 
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from research_exchange.evidence import MAX_FILE_BYTES
 from research_exchange.server.access import Admin, Caller, Runner, same_secret
 from research_exchange.server.errors import ApiError
 from research_exchange.server.exchange import Exchange, unknown_run
-from research_exchange.server.limits import MAX_SPEC_BYTES, MAX_UPDATE_BYTES, read_body, read_control
+from research_exchange.server.limits import MAX_PAGE, MAX_SPEC_BYTES, MAX_UPDATE_BYTES, read_body, read_control
 from research_exchange.store import LaunchMode
+
+Page = Annotated[int, Query(ge=1, le=MAX_PAGE)]
+Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 class NewRun(BaseModel):

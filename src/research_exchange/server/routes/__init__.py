@@ -1,0 +1,16 @@
+"""The REST API: addresses, who may use them, what they answer; a module for each thing. The work is `Exchange`'s."""
+
+from fastapi import APIRouter
+
+from research_exchange.server.routes import evidence, judgments, runs, sessions, specs, system, updates
+
+__all__ = ["add_routes"]
+
+_UNDER_API = (specs, runs, updates, evidence, judgments, sessions)
+
+
+def add_routes(app: APIRouter) -> None:
+    """Everything that the API answers; what is not for machines alone is not under `/api`."""
+    app.include_router(system.routes)
+    for module in _UNDER_API:
+        app.include_router(module.routes, prefix="/api")

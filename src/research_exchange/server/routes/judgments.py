@@ -1,0 +1,17 @@
+"""What the Exchange makes of a run: now, and on record."""
+
+from fastapi import APIRouter, Depends, Response
+
+from research_exchange.server.dependencies import ExchangeService, runner_or_admin
+
+routes = APIRouter()
+
+
+@routes.get("/runs/{run_id}/judgment")
+def get_judgment(run_id: str, exchange: ExchangeService) -> Response:
+    return Response(exchange.view(run_id).judge().canonical_bytes(), media_type="application/json")
+
+
+@routes.post("/runs/{run_id}/judgment", dependencies=[Depends(runner_or_admin)])
+def record_judgment(run_id: str, exchange: ExchangeService) -> Response:
+    return Response(exchange.record_judgment(run_id).judgment, media_type="application/json")
