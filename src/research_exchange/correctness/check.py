@@ -23,6 +23,8 @@ from research_exchange.documents.observations import MAX_PROBLEMS
 __all__ = ["ComparisonResult", "Correctness", "PathResult", "ScalingResult", "check_correctness"]
 
 _SECTION = "correctness_preflight"
+_ROUNDED = 0.2
+"""How far numbers that a person rounded to a digit or two may be from the one that follows from the others."""
 _STOP = "Stop before the full run: correct the implementation and measure again, with the tolerance as it is."
 _MEASURE = "Measure it on the fixed input and report it before the full run."
 
@@ -40,6 +42,8 @@ class ComparisonResult:
     min_cosine: float | None
     zero_reference: bool
     """The reference is exactly 0: nothing is wrong with that in a loss, but it shows little (R-106)."""
+    rests_on_reference: bool
+    """The error of a loss is beyond `atol`: it holds, if it does, by the size that is reported of the reference."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +77,7 @@ class Correctness:
     problems: tuple[Problem, ...] = ()
     """What failed stands before what is missing."""
     paths: tuple[PathResult, ...] = ()
-    """In the plan's order; none for a plan that is not accepted."""
+    """In the plan's order; none for a plan that is not accepted, or where nothing was reported."""
 
 
 def check_correctness(plan: CorrectnessPlan, report: CorrectnessReport | None) -> Correctness:
@@ -87,14 +91,13 @@ def check_correctness(plan: CorrectnessPlan, report: CorrectnessReport | None) -
     if plan.gaps:
         reason = "The spec has no accepted plan, so no measurement counts."
         return Correctness(GateStatus.UNVERIFIED, reason, plan.gaps[:MAX_PROBLEMS])
-    findings = Findings()
     if report is None:
-        findings.miss("R-100", _SECTION, "the measured errors of every planned path", "nothing", _MEASURE)
-        reported: Sequence[ReportedPath] = ()
-    else:
-        _check_report(plan, report, findings)
-        reported = report.paths
-    paths = [_check_path(path, [entry for entry in reported if entry.id == path.id], findings) for path in plan.paths]
+        missing = Problem("R-100", _SECTION, "the measured errors of every planned path", "nothing", _MEASURE)
+        return Correctness(GateStatus.UNVERIFIED, "Nothing was reported about the planned paths.", (missing,))
+    findings = Findings()
+    _check_report(plan, report, findings)
+    entries = {path.id: [entry for entry in report.paths if entry.id == path.id] for path in plan.paths}
+    paths = [_check_path(path, entries[path.id], findings) for path in plan.paths]
     return Correctness(
         status=findings.status,
         reason=_reason(findings.status, paths),
@@ -176,6 +179,7 @@ def _compare(name: str, tolerance: Tolerance, entry: ReportedPath, findings: Fin
         cosine_similarity=cosine,
         min_cosine=tolerance.min_cosine,
         zero_reference=reference == 0,
+        rests_on_reference=is_scalar(name) and largest is not None and largest > tolerance.limit(0),
     )
 
 
@@ -189,11 +193,16 @@ def _inconsistencies(name: str, errors: Errors, *, needs_cosine: bool) -> list[P
     elif needs_cosine and errors.cosine_similarity is None and not errors.gaps:
         expected = "a number in [-1, 1], for the plan's min_cosine"
         found.append(Problem("R-105", f"{errors.path}.cosine_similarity", expected, "nothing", _MEASURE))
-    largest, relative = errors.max_abs_error, errors.relative_l2_error
-    if errors.reference_max_abs and largest is not None and relative is not None and (largest == 0) != (relative == 0):
+    largest, reference, relative = errors.max_abs_error, errors.reference_max_abs, errors.relative_l2_error
+    if not reference or largest is None or relative is None:
+        return found
+    path, action = f"{errors.path}.relative_l2_error", "Report both numbers of one measurement."
+    if (largest == 0) != (relative == 0):
         expected = f"0 exactly where max_abs_error, {largest!r}, is 0"
-        action = "Report both numbers of one measurement."
-        found.append(Problem("R-106", f"{errors.path}.relative_l2_error", expected, repr(relative), action))
+        found.append(Problem("R-106", path, expected, repr(relative), action))
+    elif is_scalar(name) and abs(relative * reference - largest) > _ROUNDED * largest:
+        expected = f"{largest / reference:.3g}, which max_abs_error / reference_max_abs is for one number"
+        found.append(Problem("R-106", path, expected, repr(relative), action))
     return found
 
 

@@ -58,7 +58,7 @@ def read_correctness(spec: Spec, state: RunState, shelf: EvidenceShelf) -> Readi
         problems=found.problems,
         computed=_values(found),
         flags=(
-            *_zero_flags(found, state.latest(_SECTION)),
+            *_reference_flags(found, state.latest(_SECTION)),
             *_baseline_flags(state, first),
             *_input_flags(plan, reports[-1] if reports else None, shelf),
         ),
@@ -112,12 +112,21 @@ def _values(found: Correctness) -> dict[str, JsonValue]:
     return values
 
 
-def _zero_flags(found: Correctness, posted: Posted | None) -> list[Flag]:
-    zero = [f"{path.id}.{c.name}" for path in found.paths for c in path.comparisons if c.zero_reference]
-    if posted is None or not zero:
-        return []
-    text = f"reports a reference that is exactly 0 in {show_names(zero)}: the comparison shows little."
-    return [Flag("R-106", posted.update, text)]
+def _reference_flags(found: Correctness, posted: Posted | None) -> list[Flag]:
+    """What a reader has to know of the references, whose sizes are the runner's word (R-104, R-106)."""
+    compared = [(f"{path.id}.{c.name}", c) for path in found.paths for c in path.comparisons]
+    zero = [name for name, c in compared if c.zero_reference]
+    wide = [name for name, c in compared if c.rests_on_reference and c.status is GateStatus.PASSED]
+    flags = []
+    if posted is not None and zero:
+        text = f"reports a reference that is exactly 0 in {show_names(zero)}: the comparison shows little."
+        flags.append(Flag("R-106", posted.update, text))
+    if posted is not None and wide:
+        text = (
+            f"reports an error beyond atol in {show_names(wide)}, which holds by the reported size of the loss."
+        )
+        flags.append(Flag("R-104", posted.update, text))
+    return flags
 
 
 def _unless_late(spec: Spec, state: RunState, first: int, found: Correctness) -> Correctness:

@@ -155,6 +155,7 @@ def test_the_command_takes_the_plan_and_the_report_alone(tmp_path: Path, capsys:
         "cosine_similarity": 1,
         "min_cosine": None,
         "zero_reference": False,
+        "rests_on_reference": False,
     }
 
 
@@ -303,6 +304,27 @@ def test_a_loss_of_exactly_0_is_noted() -> None:
     bundle = document(CASES["a loss whose reference is 0"])
     assert ("R-106", 1) in flags_of(judged(bundle["spec"], bundle["report"]))
     assert ("R-106", 1) not in flags_of(judged(LOSS["spec"], LOSS["report"]))
+
+
+@pytest.mark.parametrize(("relative", "status"), [(2e-6, "passed"), (1.7e-6, "passed"), (1e-6, "unverified")])
+def test_the_errors_of_one_number_follow_from_each_other(relative: float, status: str) -> None:
+    """R-106: 4.8e-7 beside 0.25 is 1.92e-6, however a person rounds it."""
+    path = "/report/paths/0/errors/baseline_loss"
+    values = {"max_abs_error": 4.8e-7, "reference_max_abs": 0.25, "relative_l2_error": relative}
+    bundle = patched(LOSS, [{"op": "replace", "path": path, "value": values | {"cosine_similarity": 1}}])
+    gate = gate_of(judged(bundle["spec"], bundle["report"]))
+    assert (gate.status, [problem.rule for problem in gate.problems]) == (status, ["R-106"] * (status != "passed"))
+
+
+@pytest.mark.parametrize(("largest", "noted"), [(1e-6, False), (1.125e-6, True)])
+def test_a_loss_that_holds_by_its_reported_size_is_noted(largest: float, noted: bool) -> None:
+    """R-104: beyond atol, 1e-6, and within 1e-6 + 1e-6 * 0.25."""
+    path = "/report/paths/0/errors/baseline_loss"
+    values = {"max_abs_error": largest, "reference_max_abs": 0.25, "relative_l2_error": 4 * largest}
+    bundle = patched(LOSS, [{"op": "replace", "path": path, "value": values | {"cosine_similarity": 1}}])
+    judgment = judged(bundle["spec"], bundle["report"])
+    assert gate_of(judgment).status == "passed"
+    assert (("R-104", 1) in flags_of(judgment)) == noted
 
 
 REPORTED, BASE_SCORED, A_TRAINED = (
