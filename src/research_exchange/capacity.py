@@ -24,6 +24,7 @@ __all__ = [
     "Requeue",
     "RequeueDecision",
     "check_capacity",
+    "first_reading",
     "requeue_decision",
     "wall_used",
 ]
@@ -94,7 +95,7 @@ def check_capacity(spec: Spec, state: RunState, updates: Sequence[StoredUpdate])
     """Reads the capacity block, the cleanup and the time that was used. Never raises."""
     block, problems = _block(state.capacity_block)
     problems += _contradictions(state, block)
-    requeue, reason = _first_reading(state, block, problems)
+    requeue, reason = _reading(state, block, problems)
     cleanup = _cleanup(state)
     return Capacity(
         block=block,
@@ -108,6 +109,12 @@ def check_capacity(spec: Spec, state: RunState, updates: Sequence[StoredUpdate])
             *_overrun(spec, updates),
         ),
     )
+
+
+def first_reading(state: RunState) -> tuple[Requeue, str]:
+    """What becomes of a run as far as its state says, with one sentence; attempts and time are left to others."""
+    block, problems = _block(state.capacity_block)
+    return _reading(state, block, problems + _contradictions(state, block))
 
 
 def requeue_decision(
@@ -190,7 +197,7 @@ def _contradictions(state: RunState, block: CapacityBlock | None) -> tuple[Probl
     return tuple(found)
 
 
-def _first_reading(state: RunState, block: CapacityBlock | None, problems: Sequence[Problem]) -> tuple[Requeue, str]:
+def _reading(state: RunState, block: CapacityBlock | None, problems: Sequence[Problem]) -> tuple[Requeue, str]:
     if state.capacity_block is None:
         return Requeue.NOT_ASKED, "Capacity did not stop this run, as far as it reports."
     if problems or block is None:

@@ -1,7 +1,8 @@
 """The append-only fold: what a run's updates say together (contract §5).
 
 No update is ever refused for what it says. What cannot be used is left out of the state and flagged; what was
-posted once stays visible for ever (R-065).
+posted once stays visible for ever (R-065). A final update ends a run, but for one: where want of capacity stopped it,
+a later session of the same run goes on (R-202).
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TypeVar
 
+from research_exchange.capacity import Requeue, first_reading
 from research_exchange.documents.fields import as_list, as_mapping, is_number, show
 from research_exchange.documents.gates import Flag
 from research_exchange.documents.json import JsonValue
@@ -79,6 +81,8 @@ class _Folding:
     flags_of_update: int = 0
     said: set[str] = field(default_factory=set)
     """What every update would repeat, and what one flag says well enough."""
+    sessions: set[str | None] = field(default_factory=set)
+    """That updates came from, up to the final one."""
 
     def state(self) -> RunState:
         return RunState(
@@ -102,14 +106,35 @@ class _Folding:
         body = update.body
         if body is None:
             self._flag("R-06A", f"is malformed and says nothing: {update.malformed}")
-        elif self.final_update is not None:
+            return
+        if self._starts_again(update):
+            self._go_on()
+        if self.final_update is not None:
             self._flag("R-070", f"came after the final update {self.final_update}; it is kept and changes nothing.")
         else:
+            self.sessions.add(update.session)
             self._add_summary(body)
             self._add_metrics(body)
             self._add_completed_arms(body)
             self._add_parts(body)
             self._add_status(body)
+
+    def _starts_again(self, update: StoredUpdate) -> bool:
+        """Whether an update comes from a fresh session of a run that want of capacity had stopped (R-202)."""
+        if self.final_update is None or self.capacity_block is None:
+            return False
+        if update.session is None or update.session in self.sessions:
+            return False
+        requeue, _ = first_reading(self.state())
+        return requeue in (Requeue.ELIGIBLE, Requeue.HUMAN)
+
+    def _go_on(self) -> None:
+        """Take up the run where capacity stopped it. The final update stays on record and no longer ends anything."""
+        self._flag(
+            "R-202", f"goes on in a fresh session after the final update {self.final_update}, for want of capacity."
+        )
+        self.status = RunStatus.RUNNING
+        self.final_update = self.verdict = self.outcome_reason = self.capacity_block = None
 
     def _add_status(self, body: Mapping[str, JsonValue]) -> None:
         status = self._choice(RunStatus, body, "status", "R-060")

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from research_exchange.capacity import Capacity, Requeue, check_capacity, requeue_decision, wall_used
+from research_exchange.documents.run_state import RunState
 from research_exchange.updates import fold
 from tests.research_exchange.rules.support import START, spec_of, updates_of, vectors
 
@@ -89,3 +90,49 @@ def test_anything_is_read(block: Any, cleanup: Any) -> None:
         assert found.block is not None
         assert found.block.comparison_steps_completed == 0
     requeue_decision(found, requeues=-1, budget=1e300, used=1e301, needed=float("inf"))
+
+
+NO_MACHINE = CASES["no machine, no step, clients released"]["updates"][-1]
+DONE = {"status": "succeeded", "verdict": "inconclusive", "outcome_reason": "tie", "deviations": []}
+
+
+def fold_sessions(*updates: tuple[str | None, Any]) -> RunState:
+    stored = updates_of([body for _, body in updates])
+    return fold(SPEC, [replace(each, session=name) for each, (name, _) in zip(stored, updates, strict=True)])
+
+
+def test_a_fresh_session_goes_on_after_want_of_capacity_stopped_the_run() -> None:
+    """R-202: the final update of the session that got no machine ends the run only until another session reports."""
+    stopped = fold_sessions(("s1", NO_MACHINE))
+    assert (stopped.final_update, stopped.status) == (1, "failed")
+    going_on = fold_sessions(("s1", NO_MACHINE), ("s2", {"status": "running", "metrics": {"x": 1}}))
+    assert (going_on.final_update, going_on.status, going_on.verdict) == (None, "running", None)
+    assert going_on.capacity_block is None
+    assert "x" in going_on.metrics
+    assert [(flag.rule, flag.update) for flag in going_on.flags] == [("R-202", 2)]
+    again = fold_sessions(("s1", NO_MACHINE), ("s2", NO_MACHINE), ("s3", DONE), ("s4", DONE))
+    assert (again.final_update, again.status, again.outcome_reason) == (3, "succeeded", "tie")
+    assert [(flag.rule, flag.update) for flag in again.flags] == [("R-202", 2), ("R-202", 3), ("R-070", 4)]
+
+
+def test_steps_of_the_comparison_stay_on_record_when_a_person_lets_the_run_go_on() -> None:
+    """R-202"""
+    after_steps = {**NO_MACHINE, "capacity_block": {**NO_MACHINE["capacity_block"], "comparison_steps_completed": 12}}
+    assert fold_sessions(("s1", after_steps), ("s2", DONE)).final_update == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "session"),
+    [
+        ("no machine, no step, clients released", "s1"),
+        ("no machine, no step, clients released", None),
+        ("nothing stopped it", "s2"),
+        ("with status succeeded", "s2"),
+        ("steps -1", "s2"),
+    ],
+)
+def test_nothing_else_undoes_a_final_update(name: str, session: str | None) -> None:
+    """R-070: neither the session that posted it, nor a block that is malformed or contradicts the report."""
+    state = fold_sessions(("s1", CASES[name]["updates"][-1]), (session, DONE))
+    assert state.final_update == 1
+    assert ("R-070", 2) in [(flag.rule, flag.update) for flag in state.flags]
