@@ -97,8 +97,7 @@ class _Check:
         self._findings = Findings()
         self._computed: dict[str, JsonValue] = {}
         self._provenance: dict[str, Provenance] = {}
-        for gap in plan.gaps:
-            self._note(gap)
+        self._findings.add_gaps(plan.gaps)
 
     def reading(self, flags: tuple[Flag, ...]) -> Reading:
         status, problems = self._findings.status, self._findings.problems
@@ -130,7 +129,7 @@ class _Check:
         self._provenance["confirmation_items"] = Provenance.RECOMPUTED
         shared = sorted(chosen & confirmed)
         if shared and not_disjoint(shared) not in self.plan.gaps:
-            self._note(not_disjoint(shared))
+            self._findings.add_gaps([not_disjoint(shared)])
         for items in self._items_of_rows(state, evaluators):
             self._compare(items, confirmed)
 
@@ -192,9 +191,6 @@ class _Check:
             found = f"{spent.values_touched} values, {spent.proposals} proposals"
             action = "Run the random control again with the same budget."
             self._findings.miss("R-153", f"decision.budgets.{control}", expected, found, action)
-
-    def _note(self, gap: Problem) -> None:
-        self._findings.miss(gap.rule, gap.path, gap.expected, gap.found, gap.action)
 
     def _rates(self) -> Mapping[str, JsonValue]:
         return as_mapping(as_mapping(self._decision.get("selection")).get("learning_rates"))

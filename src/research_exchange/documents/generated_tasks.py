@@ -91,9 +91,9 @@ def _read(
     record: Callable[[Mapping[str, JsonValue]], _Row],
 ) -> Rows[_Row]:
     findings = Findings()
-    if not isinstance(rows, (list, tuple)) or len(rows) > MAX_ROWS:
+    if not isinstance(rows, (list, tuple)) or not 0 < len(rows) <= MAX_ROWS:
         found = f"{len(rows)} rows" if isinstance(rows, (list, tuple)) else show(rows)
-        findings.miss("R-191", path, f"a list of at most {MAX_ROWS} rows", found, _FREEZE)
+        findings.miss("R-191", path, f"a list of 1 to {MAX_ROWS} rows", found, _FREEZE)
         return Rows(None, findings)
     entries = [row if isinstance(row, dict) else as_mapping(row) for row in rows]
     for index, row in enumerate(entries):

@@ -152,11 +152,9 @@ class _Reader:
 
     def _sample(self, entry: Mapping[str, JsonValue], path: str) -> AuditSample:
         item, reasoning = entry.get("item_id"), entry.get("reasoning")
-        if not is_text(item):
-            self._miss(f"{path}.item_id", "the id of a task", item, "Say which task was solved again.")
-        for name in ("resolver_id", "reasoning"):
+        for name in ("item_id", "resolver_id", "reasoning"):
             if not is_text(entry.get(name)):
-                action = "Say who solved the task again, and how."
+                action = "Say which task was solved again, by whom, and how."
                 self._miss(f"{path}.{name}", "a non-empty string", entry.get(name), action)
         action = "Let somebody else than the generator solve the task again, from its text alone."
         self._require(f"{path}.method", entry.get("method"), "independent_resolve", action)

@@ -17,9 +17,8 @@ INTRODUCTION = """\
 A verdict is worth as much as the lies that it withstands. These are the ones that the Exchange is tried with: each
 takes an honest run, changes something in it, and still reports `supported`. Each must be caught by the gate that owns
 it, with the rule that it breaks; then `inconclusive` is recorded, and the problem says what to do. The other way round,
-every check of the gates is left out once, and then one of these lies is believed or passes its gate: no check is
-decoration. The few for which this does not hold, because a judgment cannot go on without them or because all that they
-add is a better sentence, are listed by name with what they are for, in `tests/research_exchange/rules/kept_checks.py`.
+every check of the gates is taken away once, left out or silenced, and then one of these lies gets through: the verdict
+is believed, nothing is recorded, or the gate passes. No check is decoration, and there are no exceptions to that.
 
 The catalogue is data, in `tests/vectors/lies.json`: JSON patches of a run document, which `rx judge` reads. To try one
 of your own, take a run document, change it, and judge it.

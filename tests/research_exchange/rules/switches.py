@@ -3,13 +3,25 @@
 A check is a place where a rule makes a problem or an objection, a call of a helper that makes one for it, or a row of
 a table of them. The source of each rule is read, every check is put behind a switch, and the result is imported as a
 second copy beside the real rules.
+
+There are two fair ways to take a check away, for a check does one or both of two things. It says something that is held
+against the run, and it may turn back what the rules cannot go on with, such as a file that is not there.
+
+- `LEFT_OUT`: the statement is gone, as if nobody had written it; with a guard its return is gone as well, and the rules
+  go on. This is the way to see whether another check would have said the same.
+- `SILENCED`: the rules take the way that they take, and what the check found is not held against the run: its problems
+  are dropped, and a gate that has no others is passed (R-010: a gate that is not passed has a problem). This is the
+  check of somebody who turns a bad file back, so that nothing breaks, and forgets to say so.
+
+A check is needed where a lie gets through in either way: each is a mistake that the author of a rule could make.
 """
 
 import ast
 import importlib
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from enum import Enum
 from functools import cache, lru_cache
 from importlib.abc import InspectLoader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -19,8 +31,9 @@ from types import CodeType, ModuleType
 from typing import Any, TypeVar
 
 import research_exchange
+from research_exchange.documents.observations import MAX_PROBLEMS
 
-__all__ = ["Check", "SwitchedRules", "switched_rules"]
+__all__ = ["Check", "SwitchedRules", "Way", "switched_rules"]
 
 PACKAGE = "research_exchange"
 SOURCE = Path(research_exchange.__file__).parent
@@ -33,9 +46,16 @@ NO_GATES = frozenset(
 MAKERS = frozenset({"Problem", "Objection"})
 NAMED_HELPERS = frozenset({"_count", "_file", "_flag", "_limit", "_miss", "_require", "_false_count"})
 """Helpers that know the rule, and are told the name of what is wrong."""
-SWITCH, MUTED, ROW = "__switch__", "__muted__", "__row__"
+SWITCH, SAID, MUTED, ROW = "__switch__", "__said__", "__muted__", "__row__"
 
 _Value = TypeVar("_Value")
+
+
+class Way(Enum):
+    """How a check is taken away."""
+
+    LEFT_OUT = "left out"
+    SILENCED = "silenced"
 
 
 @dataclass(frozen=True)
@@ -49,14 +69,6 @@ class Check:
     source: str
     subject: str | None
     """What a row of a table is about; None for any other check."""
-    before: int
-    """How many checks of the same words stand before it in its function."""
-
-    @property
-    def site(self) -> str:
-        """A name that lasts while lines move."""
-        again = f" ({self.before + 1})" if self.before else ""
-        return f"{self.module}, {self.function}{again}: {self.source}"
 
     def __str__(self) -> str:
         return f"{self.module}.py:{self.line} in {self.function}: {self.source}"
@@ -68,21 +80,41 @@ class Switches:
 
     checks: list[Check] = field(default_factory=list)
     off: int | None = None
+    way: Way = Way.LEFT_OUT
     fired: set[int] = field(default_factory=set)
+    silenced: list[Any] = field(default_factory=list)
+    """What a silenced check has found."""
     muted: bool = False
+    """Inside a helper that is left out or silenced."""
     made: int = 0
+
+    def is_left_out(self, number: int) -> bool:
+        return (self.muted or number == self.off) and self.way is Way.LEFT_OUT
 
     def is_on(self, number: int) -> bool:
         """Asked where a check has found something."""
-        if self.muted or number == self.off:
+        if self.is_left_out(number):
             return False
         self.fired.add(number)
         self.made += 1
         return True
 
+    def said(self, number: int, finding: _Value) -> _Value:
+        """Notes what a silenced check has found, and hands it on."""
+        if self.way is Way.SILENCED and (self.muted or number == self.off):
+            self.silenced.append(finding)
+        return finding
+
+    def unsaid(self, result: Any) -> Any:
+        """A gate's result without what a silenced check has found; one with more problems than are kept stays so."""
+        left = tuple(problem for problem in result.problems if not any(problem is each for each in self.silenced))
+        if len(left) == len(result.problems) or len(result.problems) >= MAX_PROBLEMS:
+            return result
+        return replace(result, problems=left, **({} if left else {"status": type(result.status)("passed")}))
+
     def call(self, number: int, helper: Callable[[], _Value], is_statement: bool) -> _Value | None:
         """Calls a helper; with this check off, a statement is left out, and else whatever it finds is not said."""
-        if is_statement and number == self.off:
+        if is_statement and number == self.off and self.way is Way.LEFT_OUT:
             return None
         before, outer = self.made, self.muted
         self.muted = outer or number == self.off
@@ -107,10 +139,11 @@ class SwitchedRules:
     modules: Mapping[str, ModuleType]
     """Those of the package, by the name that follows its own."""
 
-    def judge(self, raw: bytes, off: int | None = None) -> Any:
+    def judge(self, raw: bytes, off: Check | None = None, way: Way = Way.LEFT_OUT) -> Any:
         """The judgment of a run document, with one check off; `switches.fired` are those that spoke."""
-        self.switches.off = off
-        self.switches.fired = set()
+        self.switches.off = None if off is None else off.number
+        self.switches.way = way
+        self.switches.fired, self.switches.silenced = set(), []
         run = self.modules["documents.run_document"].RunDocument.parse(raw)
         return self.modules["judgment"].judge(run.spec, run.updates, run.evidence, ended=run.ended)
 
@@ -126,6 +159,7 @@ def switched_rules() -> SwitchedRules:
         importlib.import_module(f"{PACKAGE}.judgment")
         importlib.import_module(f"{PACKAGE}.documents.run_document")
         _read_once(switches)
+        _leave_unsaid(switches, sys.modules[f"{PACKAGE}.judgment"])
         modules = {name.partition(".")[2]: sys.modules[name] for name in sys.modules if name.split(".")[0] == PACKAGE}
     finally:
         sys.meta_path.remove(finder)
@@ -133,6 +167,18 @@ def switched_rules() -> SwitchedRules:
             del sys.modules[name]
         sys.modules.update(real)
     return SwitchedRules(switches, modules)
+
+
+def _leave_unsaid(switches: Switches, judgment: Any) -> None:
+    """Every gate is asked for its result without what a silenced check has found, that of the decision included."""
+    decided, gated = judgment.hold_against_evidence, judgment.all_gates
+
+    def all_gates(*arguments: Any) -> Any:
+        gates = gated(*arguments)
+        return gates._replace(results=tuple(map(switches.unsaid, gates.results)))
+
+    judgment.hold_against_evidence = lambda *arguments: switches.unsaid(decided(*arguments))
+    judgment.all_gates = all_gates
 
 
 def _read_once(switches: Switches) -> None:
@@ -147,18 +193,20 @@ def _read_once(switches: Switches) -> None:
 
 def _once(read: Callable[..., Any], switches: Switches) -> Callable[..., Any]:
     @lru_cache(maxsize=400)
-    def remembered(off: int | None, *arguments: Any) -> tuple[Any, frozenset[int]]:
-        outer, switches.fired = switches.fired, set()
-        value, fired = read(*arguments), frozenset(switches.fired)
-        switches.fired = outer
-        return value, fired
+    def remembered(off: int | None, way: Way, *arguments: Any) -> tuple[Any, set[int], list[Any]]:
+        outer = switches.fired, switches.silenced
+        switches.fired, switches.silenced = set(), []
+        value, fired, silenced = read(*arguments), switches.fired, switches.silenced
+        switches.fired, switches.silenced = outer
+        return value, fired, silenced
 
     def call(*arguments: Any) -> Any:
         readers = ("documents/observations", "documents/json", "predictions")
         off = switches.off
         matters = off is not None and switches.checks[off].module in readers
-        value, fired = remembered(off if matters else None, *arguments)
+        value, fired, silenced = remembered(off if matters else None, switches.way, *arguments)
         switches.fired |= fired
+        switches.silenced += silenced
         return value
 
     return call
@@ -202,7 +250,7 @@ class _Loader(InspectLoader):
 
     def exec_module(self, module: ModuleType) -> None:
         switches = self._switches
-        vars(module).update({SWITCH: switches.is_on, MUTED: switches.call, ROW: switches.keeps})
+        vars(module).update({SWITCH: switches.is_on, SAID: switches.said, MUTED: switches.call, ROW: switches.keeps})
         exec(self.get_code(module.__name__), vars(module))
 
 
@@ -230,7 +278,9 @@ class _Wiring:
         for table in tables:
             self._switch_rows(table)
         for call in made:
-            self._switch_place(call)
+            number = self._number(call)
+            self._switch_place(call, number)
+            self._note(call, number)
         for call in helped:
             self._mute(call)
         return self._tree
@@ -282,61 +332,54 @@ class _Wiring:
     # --- How it is switched off ---
 
     def _switch_rows(self, table: ast.Tuple) -> None:
-        table.elts = [
-            ast.Starred(
-                ast.IfExp(self._ask(ROW, row), ast.Tuple([row], ast.Load()), ast.Tuple([], ast.Load())), ast.Load()
-            )
-            for row in table.elts
-        ]
+        rows = [(row, self._number(row, _subject_of(row))) for row in table.elts]
+        table.elts = [_unless_off(row, _ask(ROW, number)) for row, number in rows]
 
-    def _switch_place(self, call: ast.Call) -> None:
+    def _switch_place(self, call: ast.Call, number: int) -> None:
         child: ast.AST = call
         while True:
             parent = self._parents[child]
             if isinstance(parent, (ast.ListComp, ast.GeneratorExp)) and parent.elt is child:
-                parent.generators[-1].ifs.append(self._ask(SWITCH, call))
+                parent.generators[-1].ifs.append(_ask(SWITCH, number))
                 return
             if isinstance(parent, (ast.List, ast.Tuple)) and child in parent.elts:
-                kept = ast.IfExp(self._ask(SWITCH, call), ast.Tuple([child], ast.Load()), ast.Tuple([], ast.Load()))
-                parent.elts[parent.elts.index(child)] = ast.Starred(kept, ast.Load())
+                parent.elts[parent.elts.index(child)] = _unless_off(child, _ask(SWITCH, number))
                 return
             if isinstance(parent, ast.stmt):
-                self._guard(parent, call)
+                self._guard(parent, number)
                 return
             child = parent
 
-    def _guard(self, statement: ast.stmt, call: ast.Call) -> None:
+    def _guard(self, statement: ast.stmt, number: int) -> None:
         """The statement is left out; with an assignment all that follows it in its block."""
         block = next(body for body in _blocks(self._parents[statement]) if statement in body)
         place = block.index(statement)
         end = len(block) if isinstance(statement, ast.Assign) else place + 1
-        guarded = ast.If(self._ask(SWITCH, call), block[place:end], [])
+        guarded = ast.If(_ask(SWITCH, number), block[place:end], [])
         self._parents[guarded] = self._parents[statement]
         for inner in guarded.body:
             self._parents[inner] = guarded
         block[place:end] = [guarded]
 
+    def _note(self, call: ast.Call, number: int) -> None:
+        inner = ast.Call(call.func, call.args, call.keywords)
+        call.func = ast.Name(SAID, ast.Load())
+        call.args, call.keywords = [ast.Constant(number), inner], []
+
     def _mute(self, call: ast.Call) -> None:
         inner = ast.Call(call.func, call.args, call.keywords)
-        number = self._number(call, None)
+        number = self._number(call)
         no_arguments = ast.arguments([], [], None, [], [], None, [])
         call.func = ast.Name(MUTED, ast.Load())
         is_statement = isinstance(self._parents[call], ast.Expr)
         call.args = [ast.Constant(number), ast.Lambda(no_arguments, inner), ast.Constant(is_statement)]
         call.keywords = []
 
-    def _ask(self, switch: str, node: ast.AST) -> ast.Call:
-        row = node.elts[0] if switch == ROW and isinstance(node, ast.Tuple) else None
-        name = str(row.value) if isinstance(row, ast.Constant) else None
-        return ast.Call(ast.Name(switch, ast.Load()), [ast.Constant(self._number(node, name))], [])
-
-    def _number(self, node: ast.AST, name: str | None) -> int:
+    def _number(self, node: ast.AST, subject: str | None = None) -> int:
         function, source = self._function_of(node), " ".join(ast.unparse(node).split())
         assert function is not None
         number, line = len(self._switches.checks), getattr(node, "lineno", 0)
-        same = (self._module, function.name, source)
-        before = sum((each.module, each.function, each.source) == same for each in self._switches.checks)
-        self._switches.checks.append(Check(number, self._module, line, function.name, source, name, before))
+        self._switches.checks.append(Check(number, self._module, line, function.name, source, subject))
         return number
 
     def _function_of(self, node: ast.AST) -> ast.FunctionDef | None:
@@ -344,6 +387,21 @@ class _Wiring:
         while found is not None and not isinstance(found, ast.FunctionDef):
             found = self._parents.get(found)
         return found
+
+
+def _ask(switch: str, number: int) -> ast.Call:
+    return ast.Call(ast.Name(switch, ast.Load()), [ast.Constant(number)], [])
+
+
+def _unless_off(entry: ast.expr, question: ast.expr) -> ast.Starred:
+    """An entry of a list or a tuple, that is there where the question is answered with yes."""
+    kept = ast.IfExp(question, ast.Tuple([entry], ast.Load()), ast.Tuple([], ast.Load()))
+    return ast.Starred(kept, ast.Load())
+
+
+def _subject_of(row: ast.expr) -> str | None:
+    first = row.elts[0] if isinstance(row, ast.Tuple) else None
+    return str(first.value) if isinstance(first, ast.Constant) else None
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
