@@ -123,6 +123,15 @@ def test_audit(name: str) -> None:
     json.dumps(answer)
 
 
+@pytest.mark.parametrize("part", ["tasks", "evaluation"])
+def test_a_file_without_rows_shows_nothing(part: str) -> None:
+    """R-191: neither that the tasks are sound nor that none of them is held out."""
+    answer = validated({**AUDITS["base"], part: []})
+    assert answer["status"] == "unverified"
+    (problem,) = answer["problems"]
+    assert (problem["rule"], problem["path"], problem["found"]) == ("R-191", part, "0 rows")
+
+
 def test_what_is_false_stands_before_what_is_missing() -> None:
     document = patched(AUDITS["base"], CASES["what is failed stands before what is missing"]["patch"])
     first, second = validated(document)["problems"]
