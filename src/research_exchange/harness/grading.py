@@ -74,6 +74,12 @@ def _fraction(digit: str, fraction: str) -> str:
     return f"{digit} {fraction}" if digit else fraction
 
 
+def _latex_fraction(found: re.Match[str]) -> str:
+    digit, *parts = found.groups()
+    above, below = filter(None, parts)
+    return _fraction(digit, f"{above}/{below}")
+
+
 _HASHES = re.compile(r"####([^\n]*(?:\n+[^\n]*)?)")
 """What GSM8K writes before an answer; the number stands in this line or in the next that has any text."""
 _BOXED = re.compile(r"\\boxed *\{((?:[^{}]|\{[^{}]*\})*)\}")
@@ -117,10 +123,8 @@ def _first(text: str) -> Fraction | None:
 
 
 def _last(text: str) -> Fraction | None:
-    found = None
-    for found in _NUMBER.finditer(text):
-        pass
-    return None if found is None else _value(found)
+    found = list(_NUMBER.finditer(text))
+    return _value(found[-1]) if found else None
 
 
 def _value(found: re.Match[str]) -> Fraction | None:
