@@ -2,17 +2,20 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from research_exchange.deviations import Deviations, Recording
 from research_exchange.documents.decision_rule import DecisionRule, parse_decision_rule
 from research_exchange.documents.evaluation import Comparison, Evaluation, Score, evaluator_id
 from research_exchange.documents.evidence import EvidenceShelf
-from research_exchange.documents.fields import as_list, as_mapping, is_text, show, show_names
+from research_exchange.documents.fields import as_list, as_mapping, is_number, is_text, show, show_names
 from research_exchange.documents.gates import Flag, GateStatus, Problem
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import BASE_ARM, Spec
-from research_exchange.prediction_checks import check_predictions
+from research_exchange.prediction_checks import backed_scores, check_predictions
 from research_exchange.predictions import PredictionFiles
+from research_exchange.seed_copies import copied_answers, copied_files
 
 __all__ = ["Comparability", "check_comparability", "evaluator_id"]
 
@@ -29,7 +32,9 @@ class Comparability:
     flags: tuple[Flag, ...] = ()
 
 
-def check_comparability(spec: Spec, state: RunState, predictions: PredictionFiles) -> Comparability:
+def check_comparability(
+    spec: Spec, state: RunState, predictions: PredictionFiles, deviations: Deviations
+) -> Comparability:
     """Judges the latest `evaluation` report: evaluators are what they say, and each comparison has one in common."""
     posted = state.latest("evaluation")
     if posted is None:
@@ -40,8 +45,9 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
     gaps = [*evaluation.gaps, *(gap for evaluator in evaluation.evaluators.values() for gap in evaluator.gaps)]
     rule = parse_decision_rule(spec).rule
     gaps += _manifest_gaps(evaluation, predictions.shelf) + _conflicts(rule, state)
+    gaps += _unstated_changes(state, deviations)
     check = check_predictions(evaluation, predictions, _trained(state))
-    false += check.false
+    false += (*check.false, *copied_files(spec, evaluation, predictions))
     gaps += check.gaps
     comparisons = _comparisons(rule, evaluation)
     scored = _by_metric(rule, evaluation)
@@ -54,7 +60,12 @@ def check_comparability(spec: Spec, state: RunState, predictions: PredictionFile
         reason=_REASONS[status],
         problems=tuple((false + gaps)[:MAX_PROBLEMS]),
         shared={c.metric: shared[c.path][0] for c in comparisons if shared[c.path]},
-        flags=(*_timing_flags(rule, state), *_stranger_flags(spec, state)),
+        flags=(
+            *_timing_flags(rule, state),
+            *_stranger_flags(spec, state),
+            *_ungraded_flags(rule, posted.update, evaluation, predictions),
+            *copied_answers(spec, evaluation, predictions, posted.update),
+        ),
     )
 
 
@@ -182,6 +193,59 @@ def _trained(state: RunState) -> dict[str, set[str]]:
             if is_text(arm) and is_text(uri):
                 arms.setdefault(uri, set()).add(arm)
     return arms
+
+
+def _unstated_changes(state: RunState, deviations: Deviations) -> list[Problem]:
+    """Another evaluator, once there are scores to look at, is a deviation that is stated before it scores (R-130).
+
+    Each such change asks for one of its own: to try evaluators until one fits is not to score (R-136).
+    """
+    introduced: dict[str, int] = {}
+    scored: dict[tuple[str, str], int] = {}
+    for update, evaluation in state.evaluations:
+        for name, evaluator in evaluation.evaluators.items():
+            if not evaluator.problems:
+                introduced.setdefault(name, update)
+        for score in evaluation.scores:
+            scored.setdefault((score.evaluator, score.metric), update)
+    changed: dict[str, int] = {}
+    for (name, metric), update in scored.items():
+        looks = [at for (other, same), at in scored.items() if same == metric and other != name]
+        if any(at < introduced.get(name, 0) for at in looks):
+            changed[name] = min(update, changed.get(name, update))
+    stated = [
+        item.update
+        for item in deviations.items
+        if item.field.strip().lower() == "evaluator" and item.recording is not Recording.UNRECORDED
+    ]
+    found = []
+    for number, (name, update) in enumerate(sorted(changed.items(), key=lambda each: each[1]), start=1):
+        if (in_time := sum(at <= update for at in stated)) < number:
+            expected = (
+                f"a deviation in evaluator for each new one, stated in a running update: {number} by update {update}"
+            )
+            what = f"scores of it after scores of another, and {in_time or 'none'} stated"
+            action = "Freeze the evaluator before anything is scored, or state the change before scoring with it."
+            found.append(Problem("R-130", f"evaluation.evaluators[{show(name)}]", expected, what, action))
+    return found
+
+
+def _ungraded_flags(
+    rule: DecisionRule | None, update: int, evaluation: Evaluation, predictions: PredictionFiles
+) -> list[Flag]:
+    """Rows without an answer that are not graded as failures, beside a score that is no failure throughout (R-134)."""
+    criteria = () if rule is None else rule.criteria
+    flags = []
+    for score, rows in islice(backed_scores(evaluation, predictions), MAX_PROBLEMS):
+        low = min((criterion.bounds.low for criterion in criteria if criterion.metric == score.metric), default=0)
+        silent = [row for row in rows if row["prediction"] is None or row["prediction"] == ""]
+        passing = sum(not (is_number(grade := row.get("value")) and grade <= low) for row in silent)
+        if passing and score.value > low:
+            text = f"has no answer in {passing} of {len(rows)} predictions of {show(score.arm)} on {show(score.metric)}"
+            flags.append(
+                Flag("R-134", update, f"{text}, and no grade {show(low)} either: nobody can grade them again.")
+            )
+    return flags
 
 
 def _timing_flags(rule: DecisionRule | None, state: RunState) -> tuple[Flag, ...]:

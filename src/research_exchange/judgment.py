@@ -30,6 +30,7 @@ from research_exchange.gate_results import all_gates
 from research_exchange.outcome import Basis, Objection, settle, withholds
 from research_exchange.predictions import PredictionFiles
 from research_exchange.reported import ReportedNumber, reported_flags, reported_numbers
+from research_exchange.seed_copies import copied_values
 from research_exchange.selection import edge_rates, unplanned_flags
 from research_exchange.updates import fold
 
@@ -117,7 +118,7 @@ def judge(
     files = PredictionFiles(EvidenceShelf([file for file in evidence if file not in late]))
     deviations = fold_deviations(state)
     undeclared = find_undeclared(spec, state, files.shelf, deviations)
-    comparability = check_comparability(spec, state, files)
+    comparability = check_comparability(spec, state, files, deviations)
     decision = _decision(spec, state, files, deviations)
     gates, flags = all_gates(spec, state, files.shelf, comparability, decision, receipts)
     capacity = check_capacity(spec, state, updates)
@@ -155,6 +156,7 @@ def judge(
             *deviations.flags,
             *_undeclared_flags(undeclared),
             *comparability.flags,
+            *_copy_flags(spec, state, decision),
             *_checkpoint_flags(spec, state),
             *_conflict_flags(gates),
             *flags,
@@ -172,6 +174,11 @@ def _decision(spec: Spec, state: RunState, files: PredictionFiles, deviations: D
     if spec.value.get("decision_rule") is None:
         return None
     return hold_against_evidence(spec, state, decide_run(spec, state, files.shelf), files, deviations)
+
+
+def _copy_flags(spec: Spec, state: RunState, decision: Decision | None) -> list[Flag]:
+    posted = state.latest("decision")
+    return [] if decision is None or posted is None else copied_values(spec, decision.grids, posted.update)
 
 
 def _label(spec: Spec, decision: Decision | None) -> str:
