@@ -1,7 +1,7 @@
 """Every lie of the catalogue is caught by the gate that owns it, and no check is there that no lie needs."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -124,7 +124,7 @@ def _all_told() -> tuple[_Told, ...]:
     return tuple(_Told(lie) for lie in LIES if "flag" not in lie)
 
 
-def _candidates(check: Check) -> Iterator[_Told]:
+def _candidates(check: Check) -> list[_Told]:
     """Lies that this check has something to say about; first those that fewest other checks speak of."""
     found = [each for each in _all_told() if check.number in each.fired]
     if check.subject is not None:
@@ -134,7 +134,7 @@ def _candidates(check: Check) -> Iterator[_Told]:
             if (other.module, other.function) == (check.module, check.function) and other.subject is None
         }
         found = [each for each in found if check.subject.rpartition(".")[2] in each.paths and beside & each.fired]
-    yield from sorted(found, key=lambda each: len(each.fired))[:20]
+    return sorted(found, key=lambda each: len(each.fired))
 
 
 def test_no_check_is_decoration() -> None:
@@ -142,7 +142,7 @@ def test_no_check_is_decoration() -> None:
     decoration = [
         str(check)
         for check in switched_rules().switches.checks
-        if not any(each.gets_through_without(check, way) for way in Way for each in _candidates(check))
+        if not any(each.gets_through_without(check, way) for each in _candidates(check) for way in Way)
     ]
     assert decoration == [], "tell a lie that gets through without it, or leave it to the check that says the same"
     assert len(switched_rules().switches.checks) > 300
