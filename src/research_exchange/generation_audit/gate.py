@@ -4,18 +4,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from research_exchange.documents.evaluation import Evaluator
 from research_exchange.documents.evidence import EvidenceLost, EvidenceShelf
-from research_exchange.documents.fields import is_same, is_whole, show, show_names
+from research_exchange.documents.fields import is_same, show
 from research_exchange.documents.findings import Findings
 from research_exchange.documents.gates import Flag, GateStatus, Problem, Provenance, Reading
 from research_exchange.documents.generation_audit import AuditContract, AuditReport, parse_contract, parse_report
-from research_exchange.documents.items import read_manifest
 from research_exchange.documents.json import DocumentError, canonical, parse
 from research_exchange.documents.observations import MAX_PROBLEMS
 from research_exchange.documents.run_state import Posted, RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.generation_audit.files import AuditFiles
+from research_exchange.generation_audit.held_out import check_held_out
 from research_exchange.generation_audit.repetition import check_repetition
 from research_exchange.generation_audit.timing import early_results, lateness
 from research_exchange.generation_audit.validation import Audit, hold_audit, miss_strategy
@@ -51,7 +50,7 @@ def read_generation_audit(spec: Spec, state: RunState, shelf: EvidenceShelf) -> 
     audit = _hold(contract, latest.report, files)
     findings = audit.findings
     _check_audit_file(latest.report, shelf, findings)
-    _check_full_set(spec, state, latest.report, files, findings)
+    untied = check_held_out(spec, state, latest.report, files, findings)
     check_repetition(contract, latest.report, [version.report for version in earlier], files, findings)
     if findings.status is GateStatus.PASSED:
         findings.add(_lateness(spec, state, contract, versions, files))
@@ -66,6 +65,7 @@ def read_generation_audit(spec: Spec, state: RunState, shelf: EvidenceShelf) -> 
             *_repetition_flags(versions),
             *_reasoning_flags(latest),
             *_unaudited_flags(versions, files),
+            *untied,
         ),
     )
 
@@ -135,36 +135,6 @@ def _differences(report: AuditReport, kept: AuditReport) -> list[tuple[str, str,
         for sample in report.samples or ()
         if sample.item_id in answers and not is_same(sample.answer, answers[sample.item_id])
     ]
-
-
-def _check_full_set(spec: Spec, state: RunState, report: AuditReport, files: AuditFiles, findings: Findings) -> None:
-    """The evaluation set is the whole one: overlap with a part of it shows nothing (R-191)."""
-    items = files.evaluation(report.evaluation_file).rows
-    if items is None:
-        return
-    ids = {item.item_id for item in items}
-    path, action = "generation_audit.evaluation_file", "Freeze every item that arms are evaluated on."
-    planned = spec.section("eval").get("n_examples")
-    if is_whole(planned) and len(ids) < planned:
-        findings.miss("R-191", path, f"the {planned} items of eval.n_examples", f"{len(ids)}", action)
-    evaluators = state.evaluation.evaluators.values()
-    scored = dict.fromkeys(item for evaluator in evaluators for item in _items(evaluator, files.shelf))
-    missing = [item for item in scored if item not in ids]
-    if missing:
-        found = f"all but {len(missing)}: {show_names(missing)}"
-        findings.contradict("R-191", path, f"the {len(scored)} items that an evaluator scores", found, action)
-
-
-def _items(evaluator: Evaluator, shelf: EvidenceShelf) -> tuple[str, ...]:
-    """The ids that an evaluator scores; none where its manifest is not retained, which is its own gate's concern."""
-    manifest = evaluator.manifest
-    file = None if manifest is None else shelf.find(manifest.name)
-    if manifest is None or file is None or file.sha256 != manifest.sha256:
-        return evaluator.items or ()
-    try:
-        return read_manifest(shelf.read(file.name)) or ()
-    except EvidenceLost:
-        return ()
 
 
 def _lateness(

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 
 from research_exchange.documents import EvidenceFile
+from research_exchange.evaluation import evaluator_id
+from research_exchange.judgment import Judgment
 from tests.research_exchange.rules.audited_run import (
     CONTRACT,
+    EVALUATION,
     FILES,
     REPORT,
     SPEC,
@@ -200,3 +203,51 @@ def test_an_audit_of_other_files_in_time_does_not_vouch_for_these() -> None:
     assert gate([running(REPORT), running(other)], earlier).status == "passed"
     result = gate([running(REPORT), TRAINED, running(other)], files)
     assert (result.status, rules(result)) == ("failed", {"R-196"})
+
+
+# --- The prompts that overlap is looked for in ---
+
+
+def evaluated(*prompts: str | None) -> Judgment:
+    """A run that scores two items, whose predictions tell these prompts, one row after the other."""
+    items = [row["item_id"] for row in EVALUATION]
+    provenance = {
+        "code_sha256": "a" * 64,
+        "prompt_template": "{question}",
+        "decoding": {"temperature": 0, "max_tokens": 16, "stop": []},
+        "parser": "last_number_v1",
+        "items": {"ids": items},
+    }
+    key = evaluator_id(provenance)
+    score = {"arm": "generated", "metric": "accuracy", "value": 1, "evaluator_id": key, "predictions_ref": "p.jsonl"}
+    evaluation = {"version": 1, "evaluators": {key: provenance}, "scores": [score], "comparisons": []}
+    rows = [
+        {"item_id": item, "arm": "generated", "prediction": "1", "reference": "1"}
+        | ({"prompt": prompt} if prompt else {})
+        for item, prompt in zip(items * 2, prompts, strict=False)
+    ]
+    content = "".join(json.dumps(row) + "\n" for row in rows)
+    files = [*FILES, file_of("p.jsonl", "predictions", content, 2)]
+    return judged([running(REPORT), {**TRAINED, "evaluation": evaluation}], files)
+
+
+ASKED = [row["prompt"] for row in EVALUATION]
+
+
+def test_r195_prompts_that_the_audit_alone_tells_are_remarked() -> None:
+    judgment = evaluated(*[None] * len(ASKED))
+    assert judgment.gate("generation_audit").status == "passed"
+    assert "R-195" in flags(judgment)
+
+
+def test_r195_prompts_that_the_predictions_tell_are_tied_to_what_was_asked() -> None:
+    judgment = evaluated(*(f"Answer briefly:\n{prompt.upper()}\n" for prompt in ASKED))
+    assert judgment.gate("generation_audit").status == "passed"
+    assert "R-195" not in flags(judgment)
+
+
+@pytest.mark.parametrize("prompts", [["Another question?", *ASKED[1:]], [*ASKED, "Another question?"]])
+def test_r191_made_up_prompts_are_contradicted_by_what_was_asked(prompts: list[str]) -> None:
+    result = evaluated(*prompts).gate("generation_audit")
+    assert (result.status, rules(result)) == ("failed", {"R-191"})
+    assert 'as in "p.jsonl", "Another question?"' in result.problems[0].expected
