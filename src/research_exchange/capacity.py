@@ -1,7 +1,8 @@
-"""Capacity: what stopped a run that never got a machine, and whether it may start again by itself (contract §18).
+"""Capacity: how long a refused run goes on asking, what stopped it, and whether it may start again (contract §18).
 
-Nothing here starts anything. A runner of the Exchange asks `requeue_decision` and does what it says; a run that has
-compared anything already waits for a person, because starting again would choose among two attempts.
+Nothing here waits or starts anything. A script keeps to `Patience` (`research_exchange.harness.capacity_clock` does); a
+runner of the Exchange asks `requeue_decision` and does what it says; a run that has compared anything already waits for
+a person, because starting again would choose among two attempts.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,10 +22,13 @@ __all__ = [
     "Capacity",
     "CapacityBlock",
     "Cleanup",
+    "Patience",
+    "Refusals",
     "Requeue",
     "RequeueDecision",
     "check_capacity",
     "first_reading",
+    "is_refusal",
     "requeue_decision",
     "wall_used",
 ]
@@ -33,6 +37,62 @@ BACKOFF_MINUTES = (15, 30, 60)
 """How long to wait before the first, second and third fresh session, which is the last (R-202)."""
 LEAST_SHARE_LEFT = 0.25
 """Of the wall budget: what must be left where no measured projection says how much is needed (R-202)."""
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a run goes on asking a service that refuses it for want of capacity (R-201). All times are seconds."""
+
+    pauses: tuple[float, ...] = (60, 120, 240)
+    """Before the second, third and fourth attempt; the last one before every further attempt too."""
+    before_comparison: float = 600
+    """While no step of the comparison is done."""
+    during_comparison: float = 1800
+    """From its first step on."""
+    quiet: float = 120
+    """After so long without a refusal, what is being waited for is work and not capacity."""
+
+    def limit(self, steps: int) -> float:
+        """How long refusals may go on after `steps` steps of the comparison."""
+        return self.during_comparison if steps > 0 else self.before_comparison
+
+    def pause(self, attempts: int) -> float:
+        """How long to wait after so many refused attempts, from 1."""
+        return self.pauses[min(attempts, len(self.pauses)) - 1]
+
+
+@dataclass
+class Refusals:
+    """One spell of refusals: it begins with the first one and is over when work is accepted or all is quiet."""
+
+    patience: Patience
+    since: float | None = None
+    """When the spell began, on the caller's clock; None outside one."""
+    last: float = 0.0
+    error: str = ""
+    """What the service answered last."""
+
+    def refused(self, at: float, error: str) -> None:
+        self.since = at if self.since is None else self.since
+        self.last, self.error = at, error
+
+    def over(self) -> None:
+        self.since = None
+
+    def lasted(self, at: float) -> float:
+        """How long the spell has lasted; 0 outside one, which quiet ends."""
+        if self.since is not None and at - self.last > self.patience.quiet:
+            self.over()
+        return 0.0 if self.since is None else at - self.since
+
+
+_REFUSING_STATUSES = frozenset({429, 503})
+_REFUSING_WORDS = "capacity exhausted"
+
+
+def is_refusal(status: int | None, text: str = "") -> bool:
+    """Whether an answer of a training service says that it has no capacity now (R-201)."""
+    return status in _REFUSING_STATUSES or _REFUSING_WORDS in text.lower()
 
 
 class Requeue(StrEnum):
