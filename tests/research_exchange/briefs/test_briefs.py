@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from research_exchange.documents.evidence import KINDS
 from research_exchange.documents.idea import IdeaContext
 from research_exchange.documents.json import DocumentError
 from research_exchange.documents.launch import LaunchMode
+from research_exchange.judgment import judge
+from research_exchange.lint import Level, lint
 from tests.research_exchange.briefs.cases import (
     CASES,
     CONTEXT,
@@ -24,6 +27,7 @@ from tests.research_exchange.briefs.cases import (
     original,
 )
 from tests.research_exchange.briefs.reading import blocks, prose, sections
+from tests.research_exchange.rules.support import updates_of
 
 PROBE, TUNING, RESTORATION, OFFLINE = (
     "Probe every arm first",
@@ -184,6 +188,17 @@ def test_a_legacy_version_stays_without_context_whatever_its_idea_says_today() -
     assert NO_CONTEXT in render_brief(legacy(context=None))
 
 
+def test_a_calibration_is_reported_alike_and_apart_from_metrics() -> None:
+    """D11"""
+    examples = [
+        [block for block in blocks(sections(render_brief(brief))["Activation gate"], "json") if "values" in block]
+        for brief in (legacy(), declared())
+    ]
+    assert examples[0] == examples[1]
+    assert [block.split('"')[1] for block in examples[0]] == ["activation_calibration"]
+    assert "before any full training" in prose(sections(render_brief(declared()))["Activation gate"])
+
+
 @pytest.mark.parametrize("profile", PROFILE_NAMES)
 def test_what_every_brief_has(profile: str) -> None:
     """D9, D13 and D14: some sections stand whatever the spec says."""
@@ -265,6 +280,9 @@ def test_an_unknown_profile_or_a_malformed_id_is_a_sentence() -> None:
 
 
 def test_an_idea_is_read_strictly() -> None:
+    """R-001: a title, and where known a summary, a source and the triage; who wrote it is not part of a brief."""
+    texts = {"title": "t", "summary": "s", "source": "https://ideas.example.org/1", "triage": "Worth a day."}
+    assert asdict(IdeaContext.parse(json.dumps(texts).encode())) == texts
     assert IdeaContext.parse(b'{"title": "t", "summary": null, "author": "a"}') == IdeaContext("t")
     for raw, sentence in (
         (b"[]", "is a JSON object"),
@@ -289,3 +307,15 @@ def test_nothing_written_about_an_idea_can_pose_as_a_part_of_the_brief(
         r"^(?:## .+|```\w*)$", plain, re.MULTILINE
     )
     assert [line for line in text.splitlines() if line.startswith("# ")] == [text.splitlines()[0]]
+
+
+def test_a_spec_from_before_features_stays_valid_renderable_and_runnable() -> None:
+    """R-026: what lint refuses of a new spec is not held against an old one."""
+    spec = original("score_centering")
+    assert spec.is_legacy
+    assert "R-031" in {finding.rule for finding in lint(spec) if finding.level is Level.ERROR}
+    assert str(spec.value["title"]) in render_brief(legacy(spec=spec))
+    arms = [str(arm) for arm in spec.arm_names]
+    final = {"status": "succeeded", "summary": "Done.", "verdict": "refuted", "completed_arms": arms, "deviations": []}
+    judgment = judge(spec, updates_of([final]), [])
+    assert (judgment.recorded_verdict, judgment.withheld) == ("refuted", False)

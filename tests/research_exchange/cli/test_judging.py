@@ -274,3 +274,31 @@ def test_in_a_narrow_terminal_names_stay_whole(rx: Rx, written: Written, monkeyp
     assert "as_long_as_people_like_to_give_them" in "".join(answer.out.split())
     assert '"prod.env", name' in answer.out
     assert '"a/b", name' in answer.out
+
+
+@pytest.mark.parametrize(
+    ("command", "document", "code"),
+    [
+        ("lint", '{"title": "t"}', 1),
+        ("lint", "{", 2),
+        ("power", '{"title": "t"}', 3),
+        ("power", "[]", 2),
+        ("check", BASE, 0),
+        ("check", patched(BASE, [{"op": "remove", "path": "/updates/0/activation_calibration"}]), 1),
+        ("check", patched(BASE, [{"op": "remove", "path": "/updates/2"}]), 3),
+        ("check", "{", 2),
+        ("judge", BASE, 0),
+        ("judge", "{", 2),
+    ],
+)
+def test_a_validator_ends_with_what_it_found_and_prints_it_as_json(
+    rx: Rx, written: Written, command: str, document: Any, code: int
+) -> None:
+    """R-234, R-10E: 0 it is well, 1 it is not, 2 it was asked wrongly, 3 it could not be checked."""
+    path = written(document)
+    answer = rx(command, path, "--json")
+    assert (answer.code, rx(command, path).code) == (code, code)
+    if code == 2:
+        assert (answer.out, answer.err.count("\n")) == ("", 1)
+    else:
+        assert isinstance(json.loads(answer.out), dict)

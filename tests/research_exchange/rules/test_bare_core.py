@@ -69,3 +69,33 @@ def test_every_module_is_a_rule_or_known_not_to_be_one() -> None:
     top = {path.stem for path in (SOURCE / "research_exchange").iterdir() if path.suffix in ("", ".py")}
     modules = {name for name in top if not name.startswith("_") and name.isidentifier()}
     assert modules == OTHERS | {name.split(".")[1] for name in contract()}
+
+
+HELPERS = """
+import json
+from research_exchange.correctness import lr_scaling_error, parity_errors
+from research_exchange.experiment_features import check_applicability
+from research_exchange.generation_audit import answer_agreement, evaluation_overlap, select_sample, validate
+
+tasks = [{"item_id": f"t{n}", "prompt": f"Add {n}.", "answer": n, "disposition": "accepted"} for n in range(8)]
+evaluation = [{"item_id": "e0", "prompt": "add  3."}]
+contract = {"required": True, "answer_comparison": "numeric_exact", "min_sample_size": 2}
+print(json.dumps([
+    parity_errors([[1, 2], [3]], [[1, 2], [3.5]]),
+    lr_scaling_error([(1e-5, 2e-4), (1e-4, 2e-3), (1e-3, 2.1e-2)]),
+    [task["item_id"] for task in select_sample(tasks, 2, 0)],
+    answer_agreement(0.75, "3/4", "numeric_exact"),
+    evaluation_overlap(tasks, evaluation)["overlap_count"],
+    validate(None, contract, tasks=tasks, evaluation=evaluation, require_comparison=True)["status"],
+    check_applicability({"experiment_features": {"custom_loss": True}}, "correctness_preflight")["status"],
+]))
+"""
+
+
+def test_the_helpers_of_a_runner_are_called_by_their_names_with_nothing_installed() -> None:
+    """R-230, R-231, R-232"""
+    code = f"import sys; sys.path.insert(0, {str(SOURCE)!r})\n{HELPERS}"
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True)
+    parity, *others = json.loads(done.stdout)
+    assert (parity["max_abs_error"], parity["reference_max_abs"]) == (0.5, 3.5)
+    assert others == [pytest.approx(0.05), ["t2", "t7"], True, 1, "failed", "required"]

@@ -72,6 +72,7 @@ def test_paired_table(case: dict[str, Any]) -> None:
     ],
 )
 def test_an_interval_settles_a_margin_strictly(lower: float, upper: float, margin: float, state: str) -> None:
+    """R-14A, decision-statistics §4"""
     assert state_of(lower, upper, margin, Band(-0.2, 0.2)) == state
     assert state_of(lower, upper, margin, None) == ("unsettled" if state == "tie" else state)
 
@@ -91,6 +92,7 @@ def test_an_interval_settles_a_margin_strictly(lower: float, upper: float, margi
     ],
 )
 def test_criteria_together(states: str, verdict: str, reason: str) -> None:
+    """R-14A, decision-statistics §4"""
     outcome = outcome_of([CriterionState(state) for state in states.split()])
     assert (outcome.verdict, outcome.reason) == (verdict, reason)
 
@@ -105,7 +107,7 @@ def test_two_criteria_on_two_metrics() -> None:
 
 def test_seeds_are_averaged_inside_an_item_and_n_counts_items() -> None:
     """R-154, V5"""
-    case = vectors("hoeffding")["seeds"]
+    (case,) = vectors("hoeffding")["seeds"]
     values = {
         "t": dict(enumerate(zip(*case["treatment"], strict=True))),
         "b": dict(enumerate(zip(*case["baseline"], strict=True))),
@@ -151,6 +153,7 @@ def test_an_observations_file_that_is_refused(case: dict[str, Any]) -> None:
 
 
 def test_every_form_gives_the_same_decision() -> None:
+    """R-142"""
     rows, evaluation = report({"accuracy": table(0, 50, 0, 0)})
     body = {"status": "running", "evaluation": evaluation}
     inline = decide(spec([criterion(0)]), rows, evaluation)
@@ -195,3 +198,18 @@ def test_the_largest_admissible_file_is_judged_in_seconds() -> None:
     assert judgment.decision is not None
     assert judgment.decision.verdict == "supported"
     assert seconds < 15, "it takes about a second on an idle machine"
+
+
+def test_what_a_decision_rests_on_is_kept_with_it() -> None:
+    """R-14D"""
+    rows, evaluation = report({"accuracy": table(800, 110, 77, 332)})
+    file = file_of("rows.jsonl", "metrics", json.dumps(rows))
+    decision = {"version": 1, "observations_file": {"name": file.name, "sha256": file.sha256}}
+    updates = updates_of([{"status": "running", "evaluation": evaluation, "decision": decision}])
+    kept: Any = judge(spec([criterion(-0.05)]), updates, [file]).to_json()["decision"]
+    assert (kept["method"], kept["rows"]) == ("paired_hoeffding", 2638)
+    assert (kept["file"], kept["file_sha256"]) == (file.name, file.sha256)
+    (first,) = kept["criteria"]
+    assert (first["n"], first["effect"], first["state"]) == (1319, 33 / 1319, "pass")
+    assert first["half_width"] == pytest.approx(0.0747893626, abs=1e-9)
+    assert [first["lower"], first["upper"]] == pytest.approx([-0.049770, 0.099808], abs=1e-6)

@@ -2,6 +2,7 @@
 
 import math
 import re
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,13 @@ def test_every_method_on_1319_items(case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", VECTORS["mcnemar"], ids=str)
 def test_mcnemar(case: dict[str, Any]) -> None:
     assert mcnemar_exact(case["n10"], case["n01"]) == pytest.approx(case["p"], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", VECTORS["seed_multipliers"], ids=lambda case: f"{case['seeds']} seeds")
+def test_what_few_seeds_cost(case: dict[str, Any]) -> None:
+    values = [float(seed) / case["seeds"] for seed in range(case["seeds"])]
+    interval = METHODS["paired_t"].interval(Sample(values, UNIT), 0.05)
+    assert interval.half_width / statistics.stdev(values) == pytest.approx(case["multiplier"], abs=5.1e-4)
 
 
 @pytest.mark.parametrize("case", VECTORS["bonett_price"], ids=str)

@@ -28,12 +28,12 @@ def decided(case: dict[str, Any]) -> Decision:
             values[arm][int(seed)] = columns[arm][0]
     if "value" in case:
         values["t"][0][0] = case["value"]
-    population = case["rule"].get("population")
+    population = case["decision_rule"].get("population")
     items = (
         list(select_ids(population["items"], population["size"], population["sample_seed"])) if "draw" in case else None
     )
     rows, evaluation = report({"accuracy": values}, items)
-    return decide(spec_of({"title": "T", "arms": ARMS, "decision_rule": case["rule"]}), rows, evaluation)
+    return decide(spec_of({"title": "T", "arms": ARMS, "decision_rule": case["decision_rule"]}), rows, evaluation)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -58,12 +58,12 @@ def test_rule(name: str) -> None:
 
 
 def test_problems_of_a_rule_are_few_however_long_it_is() -> None:
-    rule = {**CASES["51 criteria"]["rule"], "criteria": [{}] * 100_000}
+    rule = {**CASES["51 criteria"]["decision_rule"], "criteria": [{}] * 100_000}
     assert len(parse_decision_rule(spec_of({"title": "T", "decision_rule": rule})).problems) == 20
 
 
 def test_a_draft_stands_where_only_names_of_arms_are_wrong() -> None:
-    rule = CASES["tango settles what hoeffding does not"]["rule"]
+    rule = CASES["tango settles what hoeffding does not"]["decision_rule"]
     parsed = parse_decision_rule(spec_of({"title": "T", "arms": [{"name": "x"}], "decision_rule": rule}))
     assert parsed.rule is None
     assert {problem.rule for problem in parsed.problems} == {"R-14C"}
@@ -99,7 +99,7 @@ def test_nothing_that_a_rule_says_raises(
 ) -> None:
     """Whatever stands in it: a status, finite numbers, and a power card that has a JSON form."""
     criterion = {"id": "c", "metric": "accuracy", "weights": {"t": 1, "b": -1}, "margin": 0, "bounds": [0, 1]}
-    rule = {**CASES["newcombe"]["rule"], "method": method, "criteria": [{**criterion, **details}], **changes}
+    rule = {**CASES["newcombe"]["decision_rule"], "method": method, "criteria": [{**criterion, **details}], **changes}
     spec = spec_of({"title": "T", "arms": ARMS, "eval": {"n_examples": sum(counts)}, "decision_rule": rule})
     rows, evaluation = report({"accuracy": table(*counts)})
     decision = decide(spec, rows, evaluation)
@@ -113,7 +113,7 @@ def test_nothing_that_a_rule_says_raises(
 @pytest.mark.parametrize("method", [name for name, method in METHODS.items() if method.shape is not Shape.SINGLE])
 def test_the_order_of_rows_and_items_changes_nothing(method: str) -> None:
     seeded = METHODS[method].units == (SEEDS,)
-    rule = {**CASES["newcombe"]["rule"], "method": method, "seeds": [0, 1, 2] if seeded else [0]}
+    rule = {**CASES["newcombe"]["decision_rule"], "method": method, "seeds": [0, 1, 2] if seeded else [0]}
     spec = spec_of({"title": "T", "arms": ARMS, "decision_rule": {**rule, "unit": SEEDS} if seeded else {**rule}})
     column = table(40, 30, 20, 30)
     values = {arm: dict.fromkeys(rule["seeds"], cells[0]) for arm, cells in column.items()}

@@ -43,6 +43,7 @@ def test_r131_ids_that_look_alike_are_one_item(ids: list[str], different: bool) 
 
 
 def test_an_evaluator_has_no_nan() -> None:
+    """R-132"""
     with pytest.raises(ValueError, match="not JSON compliant"):
         evaluator_id({"decoding": {"temperature": float("nan")}})
 

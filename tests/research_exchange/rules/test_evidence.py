@@ -41,9 +41,9 @@ def rules(admission: Admission) -> list[str]:
     return [problem.rule for problem in admission.problems]
 
 
-@pytest.mark.parametrize("name", EVIDENCE["names"])
-def test_a_plain_name_is_admitted(name: str) -> None:
-    admission = offer(name)
+@pytest.mark.parametrize("case", EVIDENCE["names"], ids=str)
+def test_a_plain_name_is_admitted(case: dict[str, str]) -> None:
+    admission = offer(case["name"])
     assert (admission.status, admission.problems) == ("accepted", ())
     assert admission.sha256 == sha256(b"print(1)\n").hexdigest()
 
@@ -56,9 +56,10 @@ def test_a_name_that_is_none_is_refused(case: dict[str, str]) -> None:
     assert case["rule"] in rules(admission)
 
 
-@pytest.mark.parametrize("value", EVIDENCE["credentials"])
-def test_a_credential_is_refused_and_never_repeated(value: str) -> None:
+@pytest.mark.parametrize("case", EVIDENCE["credentials"], ids=str)
+def test_a_credential_is_refused_and_never_repeated(case: dict[str, str]) -> None:
     """R-169, R-243"""
+    value = case["text"]
     admission = offer(content=b"import os\n\n" + value.encode() + b"\n")
     assert admission.status == "rejected"
     assert rules(admission) == ["R-169"]
@@ -67,10 +68,10 @@ def test_a_credential_is_refused_and_never_repeated(value: str) -> None:
     assert not any(part in sentence for part in value.replace("=", " ").replace('"', " ").split() if len(part) > 12)
 
 
-@pytest.mark.parametrize("value", EVIDENCE["no_credentials"])
-def test_reading_the_environment_is_no_credential(value: str) -> None:
+@pytest.mark.parametrize("case", EVIDENCE["no_credentials"], ids=str)
+def test_reading_the_environment_is_no_credential(case: dict[str, str]) -> None:
     """R-169, R-243"""
-    assert offer(content=value.encode()).status == "accepted"
+    assert offer(content=case["text"].encode()).status == "accepted"
 
 
 def test_the_environment_variable_next_to_a_real_value_does_not_hide_it() -> None:
@@ -156,7 +157,7 @@ def test_an_unknown_kind_is_stored_as_other_and_noted() -> None:
 @pytest.mark.parametrize("case", EVIDENCE["source_urls"], ids=lambda case: str(case["url"]))
 def test_source_url(case: dict[str, Any]) -> None:
     """R-166"""
-    problems = source_url_problems(case["url"], EVIDENCE["attachment_hosts"])
+    problems = source_url_problems(case["url"], EVIDENCE["attachments"]["hosts"])
     assert (problems == ()) == case["accept"]
     assert {problem.rule for problem in problems} <= {"R-166"}
 

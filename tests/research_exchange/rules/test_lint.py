@@ -201,3 +201,22 @@ def rules_in_code() -> set[tuple[str, str]]:
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in list(Level):
                 found.add((node.func.id, ast.literal_eval(node.args[0])))
     return found
+
+
+def test_every_field_of_the_contract_is_a_known_one() -> None:
+    """R-021, R-023: those that a seed spec shows, and those that the brief presupposes; R-025 notes all others."""
+    shown = """experiment_features activation_gate restoration_preflight correctness_preflight decision_rule
+        generation_audit primary_endpoint arms feasibility_required feasibility"""
+    original = read("gs1_vs_grpo", "spec.original.json")
+    assert set(shown.split()) <= original.value.keys()
+    presupposed = {"preflight_probe": {"steps": 1}, "diagnostic_plan": {"max_wall_minutes": 10}}
+    spec = json.loads(original.raw)
+    spec["arms"][0]["lr_grid"] = [1e-5, 4e-5, 1e-4]
+    spec["restoration_preflight"]["exact_replay"] = True
+    spec["decision_rule"] |= {"kind": "weight_edit", "selection": {}}
+    spec["decision_rule"]["criteria"][0]["tie_band"] = [-0.2, 0.2]
+    spec["correctness_preflight"]["paths"][0]["lr_scaling"] = {"tolerance": 0.02}
+    unread = {
+        finding.path for finding in lint(spec_of({**spec, **presupposed, "mystery": 1})) if finding.rule == "R-025"
+    }
+    assert unread == {"mystery"}

@@ -153,3 +153,19 @@ def test_anything_in_place_of_any_part_is_read(place: str, value: Any, operation
     reading = reading_of(bundle)
     assert reading == reading_of(bundle)
     assert (reading.status == "passed") == (reading.problems == ())
+
+
+@pytest.mark.parametrize(
+    ("cases", "status"),
+    [
+        (("both hashes equal, creation checked, outputs equal",), "passed"),
+        (("no source of the hash",), "unverified"),
+        (("hashes that differ",), "failed"),
+        (("hashes that differ", "no source of the hash"), "failed"),
+        (("no source of the hash", "another eps than asked for"), "failed"),
+    ],
+)
+def test_a_contradiction_stands_before_what_is_missing(cases: tuple[str, ...], status: str) -> None:
+    """R-09D"""
+    patch = [operation for name in cases for operation in CASES[name]["patch"]]
+    assert reading_of(patched(VECTORS["base"], patch)).status == status

@@ -50,7 +50,7 @@ def test_interval(case: dict[str, Any]) -> None:
 
 def test_seeds_are_averaged_inside_an_item() -> None:
     """V5: four items are four units, three seeds are three, and twelve rows are never twelve."""
-    case = VECTORS["seeds"]
+    (case,) = VECTORS["seeds"]
     columns = {"t": list(zip(*case["treatment"], strict=True)), "b": list(zip(*case["baseline"], strict=True))}
     by_item = contrasts({"t": 1, "b": -1}, columns)
     assert by_item == pytest.approx(case["contrasts"])

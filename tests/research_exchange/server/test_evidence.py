@@ -1,6 +1,7 @@
 """Uploading files and getting them back (R-160 to R-169, R-222)."""
 
 import hashlib
+import socket
 from pathlib import Path
 
 import pytest
@@ -146,3 +147,18 @@ def test_what_is_refused_without_end_does_not_fill_the_store(runner: Runner) -> 
     answer = runner.update({"status": "running", "evidence": {"version": 1, "files": files}})
     assert len(answer.json()["evidence"]) == 400
     assert len(runner.record()["refused"]) == 256
+
+
+def test_an_address_in_an_update_is_not_visited(runner: Runner) -> None:
+    """R-242: a host that answers is on no list of attachment hosts, and least of all one of this machine."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.setblocking(False)
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}/attachments/preds.jsonl"
+        entry = {"name": "preds.jsonl", "kind": "predictions", "source_url": url}
+        answer = runner.update({"status": "running", "evidence": {"version": 1, "files": [entry]}})
+        assert answer.status_code == 201
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+    (refused,) = answer.json()["evidence"]
+    assert (refused["status"], [problem[:6] for problem in refused["problems"]]) == ("rejected", ["R-166 "])
+    assert runner.record()["evidence"] == []
