@@ -1,14 +1,14 @@
-"""The tables. Everything but `tokens` is append-only; the first migration puts triggers behind that."""
+"""The tables. All are append-only but `tokens`, `heartbeats`, `judgment_cache`, `hooks` and `deliveries`.
 
-from datetime import UTC, datetime
+The migrations put triggers behind that.
+"""
 
 from sqlalchemy import (
     CheckConstraint,
     Column,
-    DateTime,
-    Dialect,
     ForeignKey,
     ForeignKeyConstraint,
+    Index,
     Integer,
     LargeBinary,
     MetaData,
@@ -16,30 +16,34 @@ from sqlalchemy import (
     String,
     Table,
     Text,
-    TypeDecorator,
 )
 
-
-class Instant(TypeDecorator[datetime]):
-    """An aware moment, kept and given back in UTC."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"a stored time must say its zone, found {value!r}")
-        return value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        if value is None or value.tzinfo is not None:
-            return value
-        return value.replace(tzinfo=UTC)
-
+from research_exchange.store.columns import Instant
 
 metadata = MetaData()
+
+ideas = Table(
+    "ideas",
+    metadata,
+    Column("id", String(15), primary_key=True),
+    Column("created_at", Instant, nullable=False, index=True),
+    Column("author", Text, nullable=False),
+    Column("source_key", Text, unique=True),
+)
+
+idea_snapshots = Table(
+    "idea_snapshots",
+    metadata,
+    Column("idea_id", ForeignKey("ideas.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("author", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("summary", Text),
+    Column("source_url", Text),
+    Column("triage", Text),
+    PrimaryKeyConstraint("idea_id", "number"),
+)
 
 specs = Table(
     "specs",
@@ -51,6 +55,17 @@ specs = Table(
     Column("raw", LargeBinary, nullable=False),
 )
 
+spec_origins = Table(
+    "spec_origins",
+    metadata,
+    Column("spec_id", ForeignKey("specs.id"), primary_key=True),
+    Column("parent", ForeignKey("specs.id")),
+    Column("idea_id", String(15), index=True),
+    Column("idea_snapshot", Integer),
+    ForeignKeyConstraint(["idea_id", "idea_snapshot"], ["idea_snapshots.idea_id", "idea_snapshots.number"]),
+    CheckConstraint("(idea_id IS NULL) = (idea_snapshot IS NULL)"),
+)
+
 runs = Table(
     "runs",
     metadata,
@@ -58,14 +73,69 @@ runs = Table(
     Column("spec_id", ForeignKey("specs.id"), nullable=False, index=True),
     Column("launch_mode", String(16), CheckConstraint("launch_mode IN ('ordinary', 'redo')"), nullable=False),
     Column("created_at", Instant, nullable=False, index=True),
+    Column("redo_of", ForeignKey("runs.id")),
 )
 
 tokens = Table(
     "tokens",
     metadata,
-    Column("sha256", String(64), primary_key=True),
-    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("id", String(14), primary_key=True),
+    Column("sha256", String(64), nullable=False, unique=True),
+    Column(
+        "role",
+        String(16),
+        CheckConstraint("role IN ('admin', 'researcher', 'reviewer', 'runner')"),
+        nullable=False,
+    ),
+    Column("name", Text, nullable=False),
+    Column("run_id", ForeignKey("runs.id"), index=True),
     Column("created_at", Instant, nullable=False),
+    Column("expires_at", Instant),
+    Column("revoked_at", Instant),
+    CheckConstraint("(role = 'runner') = (run_id IS NOT NULL)"),
+)
+
+audit = Table(
+    "audit",
+    metadata,
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("at", Instant, nullable=False),
+    Column("actor", Text, nullable=False),
+    Column("action", Text, nullable=False),
+    Column("subject", Text, nullable=False, index=True),
+    Column("detail", Text, nullable=False),
+)
+
+queue = Table(
+    "queue",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("queued_at", Instant, nullable=False),
+    Column("not_before", Instant, nullable=False),
+    Column("reason", Text, nullable=False),
+    Column("by", Text, nullable=False),
+    PrimaryKeyConstraint("run_id", "number"),
+)
+
+queue_claims = Table(
+    "queue_claims",
+    metadata,
+    Column("run_id", String(14), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("by", Text, nullable=False),
+    PrimaryKeyConstraint("run_id", "number"),
+    ForeignKeyConstraint(["run_id", "number"], ["queue.run_id", "queue.number"]),
+)
+
+cancellations = Table(
+    "cancellations",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("by", Text, nullable=False),
+    Column("reason", Text, nullable=False),
 )
 
 sessions = Table(
@@ -74,6 +144,22 @@ sessions = Table(
     Column("id", String(14), primary_key=True),
     Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
     Column("started_at", Instant, nullable=False),
+    Column("number", Integer, nullable=False, server_default="0"),
+    Column(
+        "runner",
+        String(16),
+        CheckConstraint("runner IN ('local', 'agent', 'manual', 'script')"),
+        nullable=False,
+        server_default="local",
+    ),
+    Column("brief_sha256", String(64)),
+)
+
+heartbeats = Table(
+    "heartbeats",
+    metadata,
+    Column("session_id", ForeignKey("sessions.id"), primary_key=True),
+    Column("last_seen", Instant, nullable=False),
 )
 
 session_ends = Table(
@@ -95,7 +181,9 @@ updates = Table(
     Column("sha256", String(64), nullable=False),
     Column("size", Integer, nullable=False),
     Column("raw", LargeBinary, nullable=False),
+    Column("idempotency_key", Text),
     PrimaryKeyConstraint("run_id", "sequence"),
+    Index("ix_updates_idempotency_key", "run_id", "idempotency_key", unique=True),
 )
 
 evidence = Table(
@@ -136,5 +224,62 @@ outcomes = Table(
     Column("cause", Text, nullable=False),
     Column("validator_version", String(64), nullable=False),
     Column("judgment", LargeBinary, nullable=False),
+    Column("after_session", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("run_id", "number"),
+)
+
+gates = Table(
+    "gates",
+    metadata,
+    Column("run_id", String(14), nullable=False),
+    Column("outcome", Integer, nullable=False),
+    Column("gate", String(64), nullable=False),
+    Column("applicability", String(16), nullable=False),
+    Column("status", String(16), nullable=False),
+    Column("validator_version", String(64), nullable=False),
+    PrimaryKeyConstraint("run_id", "outcome", "gate"),
+    ForeignKeyConstraint(["run_id", "outcome"], ["outcomes.run_id", "outcomes.number"]),
+)
+
+judgment_cache = Table(
+    "judgment_cache",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("input_sha256", String(64), nullable=False),
+    Column("validator_version", String(64), nullable=False),
+    Column("made_at", Instant, nullable=False),
+    Column("judgment", LargeBinary, nullable=False),
+    PrimaryKeyConstraint("run_id", "input_sha256", "validator_version"),
+)
+
+hooks = Table(
+    "hooks",
+    metadata,
+    Column("id", String(15), primary_key=True),
+    Column("kind", String(16), CheckConstraint("kind IN ('webhook', 'slack')"), nullable=False),
+    Column("url", Text, nullable=False),
+    Column("secret_ref", Text),
+    Column("events", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("removed_at", Instant),
+)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("hook_id", ForeignKey("hooks.id"), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
+    Column("event", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column(
+        "status",
+        String(16),
+        CheckConstraint("status IN ('pending', 'delivered', 'failed')"),
+        nullable=False,
+        index=True,
+    ),
+    Column("detail", Text, nullable=False),
+    PrimaryKeyConstraint("hook_id", "number"),
 )

@@ -3,11 +3,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Connection, create_engine
 
-from research_exchange.store import LaunchMode, SpecRecord, Store
+from research_exchange.documents.gates import Applicability, GateResult, GateStatus
+from research_exchange.store import (
+    EvidenceRecord,
+    HookKind,
+    IdeaRecord,
+    LaunchMode,
+    Role,
+    SessionEnd,
+    SpecRecord,
+    Store,
+    Writer,
+)
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPEC, RUN, TOKEN = "exp_0123456789", "run_0123456789", "rxr_a-secret"
+IDEA, SESSION, HOOK = "idea_0123456789", "ses_0123456789", "hook_0123456789"
 
 
 @pytest.fixture
@@ -16,11 +29,48 @@ def data(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(data: Path) -> Iterator[Store]:
+def database_url(data: Path) -> str:
+    return f"sqlite:///{data / 'exchange.sqlite3'}"
+
+
+@pytest.fixture
+def store(data: Path, database_url: str) -> Iterator[Store]:
     """A store that holds one spec and one run of it."""
-    opened = Store.open(data)
+    opened = Store.open(data, database_url)
     with opened.writing() as writer:
         writer.add_spec(SpecRecord(SPEC, "a" * 64, "A title", NOON, b'{"title": "A title"}'))
         writer.add_run(RUN, SPEC, LaunchMode.ORDINARY, TOKEN, NOON)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def raw(store: Store, database_url: str) -> Iterator[Connection]:
+    """A plain connection to a database that has one row in every table but those of specs, runs and tokens."""
+    with store.writing() as writer:
+        one_row_in_every_table(writer)
+    engine = create_engine(database_url)
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def one_row_in_every_table(writer: Writer) -> None:
+    writer.add_idea(IdeaRecord(IDEA, NOON, "ada", "slack:T1:C2:3.4"))
+    writer.add_snapshot(IDEA, NOON, "ada", "An idea", "In short.", "https://example.org/1", "Worth a try.")
+    writer.add_spec(SpecRecord("exp_1111111111", "c" * 64, "Another", NOON, b"{}", SPEC, IDEA, 1))
+    writer.add_token("rxa_ada", Role.RESEARCHER, "ada", NOON)
+    writer.add_audit(NOON, "tok_1", "spec.save", SPEC, {"idea": IDEA})
+    writer.claim(writer.enqueue(RUN, NOON, "every slot is taken", "ada"), NOON, "worker 1")
+    writer.cancel_run(RUN, NOON, "ada", "a mistake")
+    writer.add_session(RUN, SESSION, NOON)
+    writer.beat(SESSION, NOON)
+    writer.end_session(SESSION, SessionEnd(NOON, 0, "the command ended"))
+    writer.append_update(RUN, b"{}", None, NOON, "a key")
+    writer.add_evidence(RUN, EvidenceRecord("a.txt", "log", "b" * 64, 1, 1, NOON))
+    writer.add_refusal(RUN, ".env", ["R-169"], 1, NOON)
+    gate = GateResult("decision", Applicability.REQUIRED, GateStatus.PASSED, "It was recomputed.")
+    writer.record_outcome(RUN, "asked for", "1", b"{}", NOON, [gate])
+    writer.cache_judgment(RUN, "d" * 64, "1", b"{}", NOON)
+    writer.add_hook(HOOK, HookKind.WEBHOOK, "https://example.org/hook", "HOOK_SECRET", ["run.ended"], NOON)
+    writer.add_delivery(HOOK, RUN, "run.ended", NOON)

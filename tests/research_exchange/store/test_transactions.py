@@ -1,5 +1,6 @@
 """Writers at once, transactions that fail, and what a reader gets back."""
 
+import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -144,29 +145,13 @@ def test_opening_again_finds_everything(store: Store, data: Path) -> None:
 
 def test_the_schema_has_a_number(store: Store, data: Path) -> None:
     with closing(sqlite3.connect(data / "exchange.sqlite3")) as connection:
-        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0002",)]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("0007",)]
 
 
 def test_random_names_have_their_form() -> None:
     ids = RandomIdentifiers()
-    made = [ids.spec(), ids.run(), ids.session()]
-    assert [name[:4] for name in made] == ["exp_", "run_", "ses_"]
-    assert all(len(name) == 14 and set(name[4:]) <= set("0123456789abcdef") for name in made)
+    made = [ids.idea(), ids.spec(), ids.run(), ids.session(), ids.hook()]
+    assert [name.partition("_")[0] for name in made] == ["idea", "exp", "run", "ses", "hook"]
+    assert all(re.fullmatch("[a-z]+_[0-9a-f]{10}", name) for name in made)
     assert len({ids.runner_token() for _ in range(100)}) == 100
-    assert ids.runner_token().startswith("rxr_")
-
-
-def test_a_folder_of_the_first_version_is_brought_up_to_date(data: Path) -> None:
-    """Its evidence counts as having come before the first update."""
-    Store.open(data).close()
-    with closing(sqlite3.connect(data / "exchange.sqlite3")) as connection, connection:
-        connection.execute("ALTER TABLE evidence DROP COLUMN after_update")
-        connection.execute("UPDATE alembic_version SET version_num = '0001'")
-        connection.execute("INSERT INTO specs VALUES ('exp_1', 'a', 't', '2026-01-01', x'7b7d')")
-        connection.execute("INSERT INTO runs VALUES ('run_1', 'exp_1', 'ordinary', '2026-01-01')")
-        connection.execute("INSERT INTO evidence VALUES ('run_1', 'a', 1, 'log', 'b', 1, NULL, '2026-01-01')")
-    store = Store.open(data)
-    with store.reading() as reader:
-        [file] = reader.evidence("run_1")
-    store.close()
-    assert (file.name, file.update, file.after) == ("a", None, 0)
+    assert (ids.runner_token()[:4], ids.access_token()[:4]) == ("rxr_", "rxa_")

@@ -3,6 +3,8 @@
 import sqlalchemy as sa
 from alembic import op
 
+from research_exchange.store.migrations.guards import forbid_changes, forbid_gaps
+
 revision = "0001"
 down_revision = None
 branch_labels = None
@@ -108,32 +110,9 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("run_id", "number"),
     )
     for table, key in KEYS.items():
-        _forbid_changes(table, key)
+        forbid_changes(table, key)
     for table, column in GAPLESS.items():
-        _forbid_gaps(table, column)
-
-
-def _forbid_changes(table: str, key: tuple[str, ...]) -> None:
-    """UPDATE and DELETE abort; so does INSERT OR REPLACE, which deletes without firing a DELETE trigger."""
-    same = " AND ".join(f"{column} = NEW.{column}" for column in key)
-    conditions = {
-        "update": f"BEFORE UPDATE ON {table}",
-        "delete": f"BEFORE DELETE ON {table}",
-        "replace": f"BEFORE INSERT ON {table} WHEN EXISTS (SELECT 1 FROM {table} WHERE {same})",
-    }
-    for verb, condition in conditions.items():
-        op.execute(
-            f"CREATE TRIGGER {table}_no_{verb} {condition} "
-            f"BEGIN SELECT RAISE(ABORT, '{table} is append-only: no {verb}'); END"
-        )
-
-
-def _forbid_gaps(table: str, column: str) -> None:
-    following = f"(SELECT COALESCE(MAX({column}), 0) + 1 FROM {table} WHERE run_id = NEW.run_id)"
-    op.execute(
-        f"CREATE TRIGGER {table}_no_gap BEFORE INSERT ON {table} WHEN NEW.{column} <> {following} "
-        f"BEGIN SELECT RAISE(ABORT, '{table}.{column} counts within a run without gaps'); END"
-    )
+        forbid_gaps(table, column)
 
 
 def downgrade() -> None:
