@@ -11,7 +11,7 @@ from tests.research_exchange.server.conftest import Runner
 
 
 def test_a_file_is_kept_and_downloads_safely(runner: Runner) -> None:
-    """R-222: never shown inside the browser, whatever it says it is."""
+    """R-167, R-222: never shown inside the browser, whatever it says it is."""
     content = b"<script>alert(1)</script>"
     digest = hashlib.sha256(content).hexdigest()
     uploaded = runner.upload("page.html", content, "report", sha256=digest)
