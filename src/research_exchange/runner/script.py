@@ -1,14 +1,14 @@
-"""One script as a process group of its own, in a fresh copy of its folder, with everything it says in one log."""
+"""One command under guard, in a fresh copy of its folder, with everything it says in one log."""
 
 import os
 import shutil
-import signal
-import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from research_exchange.runner.guarded import GuardedCommand, in_shell
+from research_exchange.runner.limits import NO_LIMITS, Limits
 
 LARGEST_FOLDER_BYTES = 100 * 2**20
 STOP_SECONDS = 10.0
@@ -49,19 +49,28 @@ def _leads_nowhere(path: Path) -> bool:
 
 
 class Script:
-    """A running command; leaving the `with` block ends it and everything it started."""
+    """A running line for the shell; leaving the `with` block ends it and everything it started."""
 
-    def __init__(self, command: str, folder: Path, environment: Mapping[str, str], log: Path) -> None:
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(
-                ["/bin/sh", "-c", command],
-                cwd=folder,
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+    def __init__(
+        self,
+        command: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        log: Path,
+        *,
+        given: Path | None = None,
+        limits: Limits = NO_LIMITS,
+    ) -> None:
+        """`given` is the file that it reads as its standard input."""
+        self._guarded = GuardedCommand(
+            in_shell(command),
+            folder=folder,
+            environment=environment,
+            output=log,
+            given=given,
+            limits=limits,
+            stop_seconds=STOP_SECONDS,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -69,29 +78,8 @@ class Script:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self.stop()
+        self._guarded.stop()
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, or None when it still runs after `seconds`."""
-        try:
-            return self._process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return None
-
-    def stop(self) -> None:
-        """End the whole group: first politely, then not. Children that outlive their parent are in it too."""
-        if self._signal(signal.SIGTERM):
-            deadline = time.monotonic() + STOP_SECONDS
-            while time.monotonic() < deadline and self._signal(0):
-                time.sleep(0.05)
-                self._process.poll()
-            self._signal(signal.SIGKILL)
-        self._process.wait()
-
-    def _signal(self, number: int) -> bool:
-        """Whether there was still somebody in the group to receive it."""
-        try:
-            os.killpg(self._process.pid, number)
-        except ProcessLookupError:
-            return False
-        return True
+        return self._guarded.wait(seconds)

@@ -1,16 +1,15 @@
 """The two services a run needs, found or started: the Exchange itself and a Tinker-compatible training service.
 
-A service started here is a child process. It says on its standard output, as `export NAME=value` lines, how to reach
-it; everything else it says is kept in a log file.
+A service started here is a child process that ends with this one, however this one ends. It says on its standard
+output, as `export NAME=value` lines, how to reach it; everything else it says is kept in a log file.
 """
 
 import importlib.util
+import io
 import json
 import os
 import shlex
-import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ from typing import IO
 import httpx
 
 from research_exchange.client import Exchange
+from research_exchange.runner.guarded import GuardedCommand
 from research_exchange.server.process import DEFAULT_PORT, SERVER_FILE
 
 EXCHANGE_START_SECONDS = 60.0
@@ -49,7 +49,7 @@ class Service:
 
 
 class Child:
-    """A service as a child process in its own group."""
+    """A service as a child process under guard."""
 
     def __init__(self, command: Sequence[str], *, announces: Sequence[str], log: Path) -> None:
         """Start `command`, which is ready once it has exported every name in `announces`."""
@@ -59,27 +59,20 @@ class Child:
         self._announces = frozenset(announces)
         self._ready = threading.Event()
         self.exported: dict[str, str] = {}
-        with log.open("ab") as errors:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-                start_new_session=True,
-                text=True,
-            )
-        assert self._process.stdout is not None
-        self._reader = threading.Thread(target=self._read, args=(self._process.stdout,), daemon=True)
+        self._guarded = GuardedCommand(command, errors=log, stop_seconds=STOP_SECONDS)
+        assert self._guarded.stdout is not None
+        lines = io.TextIOWrapper(self._guarded.stdout, errors="replace")
+        self._reader = threading.Thread(target=self._read, args=(lines,), daemon=True)
         self._reader.start()
 
     @property
     def pid(self) -> int:
-        return self._process.pid
+        return self._guarded.pid
 
     @property
     def exit_code(self) -> int | None:
         """None while it runs; minus the signal's number when a signal ended it."""
-        return self._process.poll()
+        return self._guarded.exit_code
 
     def wait_until_ready(self, seconds: float) -> None:
         """Raises ServiceError when it ends before it is ready, or is not ready in time."""
@@ -92,13 +85,7 @@ class Child:
 
     def stop(self) -> None:
         """Ask it to stop, and make it."""
-        if self.exit_code is None:
-            os.killpg(self.pid, signal.SIGTERM)
-            try:
-                self._process.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                os.killpg(self.pid, signal.SIGKILL)
-                self._process.wait()
+        self._guarded.stop()
         self._reader.join(STOP_SECONDS)
 
     def _read(self, lines: IO[str]) -> None:

@@ -1,6 +1,8 @@
 """A script in its own folder, environment and process group."""
 
 import os
+import signal
+import sys
 import time
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 from research_exchange.client import Run
 from research_exchange.runner import script as script_module
 from research_exchange.runner.environment import patch_of, revision_of, script_environment
+from research_exchange.runner.limits import Limits
 from research_exchange.runner.script import FolderTooLarge, Script, copy_folder
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
@@ -49,12 +52,74 @@ def test_leaving_ends_the_script_and_what_it_started(tmp_path: Path) -> None:
     assert not is_alive(child)
 
 
-def test_children_that_outlive_a_finished_script_are_ended_too(tmp_path: Path) -> None:
+def test_children_that_outlive_a_finished_script_have_ended_when_it_counts_as_ended(tmp_path: Path) -> None:
     with Script("sleep 300 & echo $! > child", tmp_path, ENVIRONMENT, tmp_path / "log") as script:
         assert script.wait(20) == 0
-        child = int(wait_for(tmp_path / "child"))
-        assert is_alive(child)
-    assert not is_alive(child)
+        assert not is_alive(int(wait_for(tmp_path / "child")))
+
+
+def test_a_daemon_that_left_its_session_is_ended_too(tmp_path: Path) -> None:
+    daemon = "import os, time; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
+    daemon += "open('daemon', 'w').write(f'{os.getpid()}\\n'); time.sleep(300)"
+    command = f'{sys.executable} -c "{daemon}"; while ! test -s daemon; do sleep 0.05; done'
+    with Script(command, tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+        assert script.wait(20) == 0, (tmp_path / "log").read_text()
+        assert not is_alive(int(wait_for(tmp_path / "daemon")))
+
+
+def test_what_a_signal_ended_is_told_by_its_number(tmp_path: Path) -> None:
+    for number in (signal.SIGKILL, signal.SIGSEGV):
+        with Script(f"kill -{number.value} $$", tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+            assert script.wait(20) == -number
+
+
+def test_a_command_reads_what_it_is_given_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "brief").write_text("the brief\n")
+    with Script("cat", tmp_path, ENVIRONMENT, tmp_path / "log", given=tmp_path / "brief") as script:
+        assert script.wait(20) == 0
+    with Script("cat", tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+        assert script.wait(20) == 0
+    assert (tmp_path / "log").read_text() == "the brief\n"
+
+
+@pytest.mark.parametrize(
+    ("limits", "command", "sign"),
+    [
+        (Limits(memory_gib=0.25), "bytearray(2**29)", "MemoryError"),
+        (Limits(file_gib=1e-3), "open('large', 'wb', 0).write(bytes(2**21)) < 2**21 or 1/0; print('cut')", "cut"),
+        (Limits(open_files=20), "[open('/dev/null') for _ in range(30)]", "Too many open files"),
+        (Limits(), "import resource; print('core', resource.getrlimit(resource.RLIMIT_CORE))", "core (0, 0)"),
+    ],
+)
+def test_limits_hold_in_a_script(tmp_path: Path, limits: Limits, command: str, sign: str) -> None:
+    (tmp_path / "use.py").write_text(command)
+    with Script(f"{sys.executable} use.py", tmp_path, ENVIRONMENT, tmp_path / "log", limits=limits) as script:
+        assert script.wait(20) is not None
+    assert sign in (tmp_path / "log").read_text()
+
+
+def test_processor_time_is_limited(tmp_path: Path) -> None:
+    command = f"exec {sys.executable} -c 'while True: pass'"
+    with Script(command, tmp_path, ENVIRONMENT, tmp_path / "log", limits=Limits(cpu_minutes=1 / 60)) as script:
+        assert script.wait(20) in (-signal.SIGKILL, -signal.SIGXCPU)
+
+
+def test_kill_9_of_the_guard_leaves_nobody_behind(tmp_path: Path) -> None:
+    command = "sleep 300 & echo $! > child; echo $$ > shell; wait"
+    with Script(command, tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+        shell, child = (int(wait_for(tmp_path / name)) for name in ("shell", "child"))
+        parent = int(Path(f"/proc/{shell}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(parent, signal.SIGKILL)
+        assert script.wait(20) == -signal.SIGKILL
+    for pid in (shell, child):
+        wait_until_gone(pid)
+
+
+def wait_until_gone(pid: int, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while is_alive(pid):
+        assert time.monotonic() < deadline, f"{pid} is still there"
+        time.sleep(0.05)
 
 
 def test_a_script_that_ignores_being_asked_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
