@@ -5,21 +5,28 @@ Experiments import it; nothing else does. It measures and writes down; what the 
 rules that the Exchange applies (`research_exchange.evaluation`, `research_exchange.decision`), never restated here.
 """
 
+from research_exchange.harness.capacity import CapacityClock, CapacityExhausted, capacity_clock
 from research_exchange.harness.comparison import Comparison
 from research_exchange.harness.evaluator import Evaluator, Item
 from research_exchange.harness.progress import Progress
 from research_exchange.harness.provenance import code_revision, effective_config
-from research_exchange.harness.scores import ArmScore, jsonl
+from research_exchange.harness.rows import jsonl
+from research_exchange.harness.scores import ArmScore
 from research_exchange.harness.signals import largest_logprob_gap
+from research_exchange.harness.work import work_folder
 
 __all__ = [
     "ArmScore",
+    "CapacityClock",
+    "CapacityExhausted",
     "Comparison",
     "Evaluator",
     "Item",
     "Progress",
+    "capacity_clock",
     "code_revision",
     "effective_config",
     "jsonl",
     "largest_logprob_gap",
+    "work_folder",
 ]

@@ -1,10 +1,15 @@
-"""What an arm answered, item by item, in the rows that become evidence."""
+"""What an arm answered, item by item, in the rows and files that become evidence."""
 
-import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import quote
+
+from research_exchange.evidence import MAX_FILE_BYTES
+from research_exchange.harness.rows import chunks, jsonl
+
+__all__ = ["Answer", "ArmScore", "EvidenceFile"]
 
 
 @dataclass(frozen=True)
@@ -18,52 +23,117 @@ class Answer:
     reference: str
     value: float
     """In the metric's original units; for exact match 1 or 0."""
+    further: Mapping[str, float] = field(default_factory=dict)
+    """Further metrics of the same completion, by name."""
+
+
+@dataclass(frozen=True)
+class EvidenceFile:
+    """Bytes to be retained."""
+
+    name: str
+    kind: str
+    content: bytes
 
 
 @dataclass(frozen=True)
 class ArmScore:
-    """One arm under one evaluator."""
+    """One arm of one seed under one evaluator."""
 
     arm: str
-    seed: int
+    seed: int | None
+    """None for what no seed belongs to, such as the base model."""
     metric: str
+    """What the values of the answers are."""
     evaluator_id: str
     answers: tuple[Answer, ...]
     checkpoint: str | None = None
 
     @property
     def mean(self) -> float:
-        """The unrounded mean over all items, so that it equals the mean of the observations (R-147)."""
-        return math.fsum(answer.value for answer in self.answers) / len(self.answers)
+        """The unrounded mean of the metric over all items, so that it equals the mean of the observations (R-147)."""
+        return self.means[self.metric]
 
-    def score_row(self, predictions_ref: str) -> dict[str, Any]:
-        """The arm's line in `evaluation.scores` (R-133)."""
-        return {**self._identity, "value": self.mean, "predictions_ref": predictions_ref}
+    @property
+    def means(self) -> dict[str, float]:
+        """The same of every metric."""
+        return {
+            metric: math.fsum(_value(answer, metric, self.metric) for answer in self.answers) / len(self.answers)
+            for metric in self.metrics
+        }
 
-    def prediction_rows(self) -> list[dict[str, Any]]:
-        """One row per item with what was asked, answered and expected (R-134, R-16B)."""
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """The metric, then the further ones."""
+        return (self.metric, *(self.answers[0].further if self.answers else ()))
+
+    def score_rows(self) -> list[dict[str, Any]]:
+        """The arm's lines in `evaluation.scores`, one for each metric (R-133)."""
         return [
-            {
-                **self._identity,
+            {**self._identity(metric), "value": mean, "predictions_ref": self.predictions_name}
+            for metric, mean in self.means.items()
+        ]
+
+    @property
+    def predictions_name(self) -> str:
+        """The file of the predictions; another evaluator has another one, because names are for good (R-164)."""
+        return f"predictions-{self._label}.jsonl"
+
+    def prediction_rows(self, *, completions: bool = True) -> Iterator[dict[str, Any]]:
+        """One row per item and metric with what was answered and expected (R-134, R-16B).
+
+        The completion stands in the metric's own row. Rows of further metrics leave the prediction null: their grade
+        follows from the whole completion, not from the parsed answer.
+        """
+        for answer in self.answers:
+            row = {
+                **self._identity(self.metric),
                 "item_id": answer.item_id,
-                "completion": answer.completion,
                 "prediction": answer.prediction,
                 "reference": answer.reference,
                 "value": answer.value,
                 "checkpoint": self.checkpoint,
             }
-            for answer in self.answers
-        ]
+            yield row | {"completion": answer.completion} if completions else row
+            for metric, value in answer.further.items():
+                yield row | {"metric": metric, "prediction": None, "value": value}
 
-    def observation_rows(self) -> list[dict[str, Any]]:
-        """One row per item for the decision (R-141)."""
-        return [{**self._identity, "item_id": answer.item_id, "value": answer.value} for answer in self.answers]
+    def observation_rows(self, metrics: Collection[str] | None = None) -> Iterator[dict[str, Any]]:
+        """One row per item for the decision (R-141), of these metrics; None for all."""
+        for metric in self.metrics:
+            if metrics is None or metric in metrics:
+                for answer in self.answers:
+                    value = _value(answer, metric, self.metric)
+                    yield {**self._identity(metric), "item_id": answer.item_id, "value": value}
+
+    def files(self, limit: int = MAX_FILE_BYTES) -> list[EvidenceFile]:
+        """The predictions in one file; completions that do not fit beside them in further files, as logs (R-163).
+
+        Raises:
+            ValueError: if the predictions do not fit without completions either.
+        """
+        whole = jsonl(self.prediction_rows())
+        if len(whole) <= limit:
+            return [EvidenceFile(self.predictions_name, "predictions", whole)]
+        bare = jsonl(self.prediction_rows(completions=False))
+        if len(bare) > limit:
+            raise ValueError(
+                f"The predictions of {self.arm} take {len(bare)} bytes, and a file at most {limit}; "
+                "evaluate fewer items, or give the parser shorter answers."
+            )
+        rows = ({"item_id": answer.item_id, "completion": answer.completion} for answer in self.answers)
+        pieces = enumerate(chunks(rows, limit), start=1)
+        logs = [EvidenceFile(f"completions-{self._label}-{number}.jsonl", "log", piece) for number, piece in pieces]
+        return [EvidenceFile(self.predictions_name, "predictions", bare), *logs]
 
     @property
-    def _identity(self) -> dict[str, Any]:
-        return {"arm": self.arm, "seed": self.seed, "metric": self.metric, "evaluator_id": self.evaluator_id}
+    def _label(self) -> str:
+        seed = "" if self.seed is None else f"-seed{self.seed}"
+        return f"{quote(self.arm, safe=' ')}{seed}-{self.evaluator_id[:8]}"
+
+    def _identity(self, metric: str) -> dict[str, Any]:
+        return {"arm": self.arm, "seed": self.seed, "metric": metric, "evaluator_id": self.evaluator_id}
 
 
-def jsonl(rows: Iterable[Mapping[str, Any]]) -> bytes:
-    """Rows as UTF-8 JSON lines, each ended by a newline; NaN and infinity raise `ValueError`."""
-    return "".join(json.dumps(row, ensure_ascii=False, allow_nan=False) + "\n" for row in rows).encode()
+def _value(answer: Answer, metric: str, own: str) -> float:
+    return answer.value if metric == own else answer.further[metric]

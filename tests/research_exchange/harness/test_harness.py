@@ -14,9 +14,7 @@ from tinker.types import Datum, ModelInput, SamplingParams, TensorData
 from research_exchange.client import Run
 from research_exchange.documents.evaluation import evaluator_id
 from research_exchange.harness import (
-    ArmScore,
     Comparison,
-    Evaluator,
     Item,
     Progress,
     code_revision,
@@ -24,66 +22,13 @@ from research_exchange.harness import (
     jsonl,
     largest_logprob_gap,
 )
-from research_exchange.harness.scores import Answer
 from tests.research_exchange.client.serving import ServedExchange
-
-SPEC = {
-    "title": "A spec for the harness's tests",
-    "arms": [{"name": "trained"}, {"name": "untrained"}],
-    "decision_rule": {
-        "version": 1,
-        "estimand": "difference in accuracy",
-        "unit": "fixed_checkpoint_items",
-        "seeds": [0],
-        "alpha": 0.05,
-        "method": "paired_hoeffding",
-        "criteria": [
-            {
-                "id": "primary",
-                "metric": "accuracy",
-                "weights": {"trained": 1, "untrained": -1},
-                "margin": 0.2,
-                "bounds": [0, 1],
-            }
-        ],
-    },
-}
-
-
-def whole(completion: str) -> str:
-    return completion
-
-
-def first_letter(completion: str) -> str:
-    return completion[:1]
-
-
-def evaluator(**changes: Any) -> Evaluator:
-    items = tuple(Item(f"{number}", f"{number}", "7") for number in range(40))
-    defaults: dict[str, Any] = {
-        "metric": "accuracy",
-        "items": items,
-        "prompt_template": "{question}=",
-        "parser": whole,
-        "max_tokens": 3,
-        "stop": ("\n",),
-    }
-    return Evaluator(**{**defaults, **changes})
-
-
-def score(arm: str, right: int, *, of: Evaluator) -> ArmScore:
-    """An arm with `right` right answers."""
-    answers = tuple(
-        Answer(item.id, "7", "7" if number < right else "", "7", int(number < right))
-        for number, item in enumerate(of.items)
-    )
-    return ArmScore(arm, 0, of.metric, of.id, answers)
+from tests.research_exchange.harness.comparing import evaluator, first_letter, new_run, score
 
 
 @pytest.fixture
 def run(served: ServedExchange) -> Run:
-    exchange = served.connect()
-    return exchange.create_run(exchange.register(json.dumps(SPEC).encode()))
+    return new_run(served)
 
 
 def test_r132_the_id_is_that_of_the_provenance() -> None:
@@ -164,7 +109,7 @@ def test_r134_rows_name_arm_item_evaluator_and_reference() -> None:
 
 
 def test_r16b_rows_are_utf8_json_lines_and_never_nan() -> None:
-    assert jsonl([{"a": "é"}, {"b": 1}]) == '{"a": "é"}\n{"b": 1}\n'.encode()
+    assert jsonl([{"a": "é"}, {"b": 1}]) == '{"a":"é"}\n{"b":1}\n'.encode()
     with pytest.raises(ValueError, match="not JSON compliant"):
         jsonl([{"a": math.nan}])
 
