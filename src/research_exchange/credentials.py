@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Finding", "find_credential", "names_credential_file"]
+__all__ = ["REDACTED", "Finding", "find_credential", "names_credential_file", "redact"]
+
+REDACTED = b"[redacted]"
 
 
 @dataclass(frozen=True)
@@ -24,19 +26,49 @@ class Finding:
 
 def find_credential(content: bytes) -> Finding | None:
     """The first credential that a pattern recognizes, or None."""
+    for pattern, match in _matches(content):
+        return Finding(pattern.what, content.count(b"\n", 0, match.start()) + 1)
+    return None
+
+
+def redact(content: bytes, known: Sequence[bytes] = ()) -> bytes:
+    """The text with `[redacted]` in the place of every credential that `find_credential` finds, and of `known` ones."""
+    for secret in known:
+        content = content.replace(secret, REDACTED)
+    while spans := [_whole(content, match) for _, match in _matches(content)]:
+        kept, end = [], 0
+        for start, stop in sorted(spans):
+            if stop > end:
+                kept += [content[end:start], REDACTED] if start >= end else []
+                end = stop
+        content = b"".join([*kept, content[end:]])
+    return content
+
+
+def names_credential_file(name: str) -> bool:
+    """Whether a file's name alone says that it holds credentials: `.env`, `prod.env`, `credentials.json`, `id_rsa`."""
+    return _CREDENTIAL_FILE.fullmatch(name) is not None
+
+
+def _matches(content: bytes) -> "Iterator[tuple[_Pattern, re.Match[bytes]]]":
+    """Every credential, pattern by pattern."""
     lowered = content.lower()
     for pattern in _PATTERNS:
         for literal in pattern.literals:
             for start in _positions(literal, lowered):
                 match = pattern.expression.match(content, start)
                 if match is not None and not _REFERENCE.search(match["value"]):
-                    return Finding(pattern.what, content.count(b"\n", 0, start) + 1)
-    return None
+                    yield pattern, match
 
 
-def names_credential_file(name: str) -> bool:
-    """Whether a file's name alone says that it holds credentials: `.env`, `prod.env`, `credentials.json`, `id_rsa`."""
-    return _CREDENTIAL_FILE.fullmatch(name) is not None
+def _whole(content: bytes, match: re.Match[bytes]) -> tuple[int, int]:
+    """Where a credential stands: its pattern may end before it does, and that of a key is only its first line."""
+    start, stop = match.span("value")
+    if match["value"] == b"PRIVATE KEY":
+        body = _KEY_BODY.match(content, stop)
+        return match.start(), body.end() if body else stop
+    rest = _MORE.match(content, stop)
+    return start, rest.end() if rest else stop
 
 
 def _positions(literal: bytes, content: bytes) -> Iterator[int]:
@@ -79,6 +111,12 @@ def _literals(names: Sequence[str]) -> tuple[bytes, ...]:
     return tuple(name.lower().encode() for name in names)
 
 
+_KEY_BODY = re.compile(
+    rb"-----(?:(?:\s|\\[rn]){1,4}(?:(?:Proc-Type|DEK-Info): [^\r\n\\]{1,80}|[A-Za-z0-9+/=]{1,100}(?![^\s\\]))){0,1000}"
+    rb"(?:(?:\s|\\[rn])*-----END (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----)?"
+)
+"""The rest of its first line, the lines that belong to it, and its last line where it has one."""
+_MORE = re.compile(rb"[A-Za-z0-9_.~+/=-]+")
 _EQUALS = r"[ \t]{0,8}[:=][ \t]{0,8}"
 _SCHEME = r"(?:(?i:bearer|basic|token)[ \t]{1,4})?"
 _HEADERS = ("authorization", "modal-key", "modal-secret", "x-api-key")
