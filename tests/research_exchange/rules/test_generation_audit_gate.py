@@ -211,7 +211,7 @@ def test_an_audit_of_other_files_in_time_does_not_vouch_for_these() -> None:
 def evaluated(*prompts: str | None) -> Judgment:
     """A run that scores two items, whose predictions tell these prompts, one row after the other."""
     items = [row["item_id"] for row in EVALUATION]
-    provenance = {
+    provenance: dict[str, Any] = {
         "code_sha256": "a" * 64,
         "prompt_template": "{question}",
         "decoding": {"temperature": 0, "max_tokens": 16, "stop": []},
