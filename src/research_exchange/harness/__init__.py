@@ -12,7 +12,7 @@ from research_exchange.harness.progress import Progress
 from research_exchange.harness.provenance import code_revision, effective_config
 from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
-from research_exchange.harness.signals import largest_logprob_gap
+from research_exchange.harness.signals import largest_logprob_gap, stability_signals
 from research_exchange.harness.work import work_folder
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "effective_config",
     "jsonl",
     "largest_logprob_gap",
+    "stability_signals",
     "work_folder",
 ]
