@@ -275,6 +275,14 @@ class Exchange:
         listed: list[Json] = self._http.send_json("GET", "/api/runs", limit=str(limit))["runs"]
         return listed
 
+    def spec_bytes(self, spec_id: str) -> bytes:
+        """A spec version, byte for byte as it was registered."""
+        return self._http.send("GET", f"/api/specs/{spec_id}").content
+
+    def bundle(self, run_id: str) -> bytes:
+        """Everything that the judgment of a run is made from, as one zip file; `rx verify` checks it anywhere."""
+        return self._http.send("GET", f"/api/runs/{run_id}/bundle").content
+
     def posted(self, run_id: str, sequence: int) -> bytes:
         """The bytes of one update as they were posted."""
         return self._http.send("GET", f"/api/runs/{run_id}/updates/{sequence}").content

@@ -64,9 +64,9 @@ class IdeaEntry:
     at: datetime
     author: str
     title: str
-    summary: str
-    source_url: str
-    triage: str
+    summary: str | None
+    source_url: str | None
+    triage: str | None
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,11 @@
 
 from fastapi import APIRouter
 
-from research_exchange.server.routes import evidence, judgments, runs, sessions, specs, system, updates
+from research_exchange.server.routes import evidence, exports, judgments, runs, sessions, specs, system, updates
 
 __all__ = ["add_routes"]
 
-_UNDER_API = (specs, runs, updates, evidence, judgments, sessions)
+_UNDER_API = (specs, runs, updates, evidence, judgments, sessions, exports)
 
 
 def add_routes(app: APIRouter) -> None:
