@@ -22,7 +22,7 @@ import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -228,10 +228,24 @@ class Run:
         """Post the final update: the verdict, its `outcome_reason`, a `summary` of at most two sentences."""
         return self.update(status=status, verdict=verdict, **fields)
 
-    def begin_session(self) -> str:
-        """Say that somebody starts to work on this run; the answer names the session."""
-        session: str = self._http.send_json("POST", f"{self._path}/sessions")["session"]
+    def begin_session(self, *, runner: str = "script", profile: str | None = None) -> str:
+        """Say that somebody starts to work on this run; the answer names the session.
+
+        Args:
+            runner: What kind of runner it is: local, agent, manual or script.
+            profile: The service profile that its brief is written for, where it works from one.
+        """
+        body = {"runner": runner, **({} if profile is None else {"profile": profile})}
+        session: str = self._http.send_json("POST", f"{self._path}/sessions", body)["session"]
         return session
+
+    def beat(self, session: str) -> Json:
+        """Say that a session goes on, without patience. The answer has `cancelled`, and then a `reason`."""
+        return replace(self._http, patience=0.0).send_json("POST", f"{self._path}/sessions/{session}/beat")
+
+    def brief(self, profile: str) -> str:
+        """The brief of this run, as Markdown, for a service profile."""
+        return self._http.send("GET", f"{self._path}/brief", profile=profile).text
 
     def end_session(self, session: str, *, exit_code: int | None, reason: str) -> None:
         """Say that the work is over. Without a final update before it, what is finished counts as partial (R-067)."""
@@ -256,23 +270,67 @@ class Exchange:
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
             return False
 
-    def register(self, raw_spec: bytes) -> str:
-        """Save a spec as an immutable version and return its id; the same bytes have the same id."""
-        spec_id: str = self._http.send("POST", "/api/specs", raw_spec).json()["id"]
+    def register(self, raw_spec: bytes, *, legacy: bool = False) -> str:
+        """Save a spec as an immutable version and return its id; the same bytes have the same id.
+
+        `legacy` admits one that lint finds errors in, such as one written before features were declared (R-026).
+        """
+        params = {"legacy": "true"} if legacy else {}
+        spec_id: str = self._http.send("POST", "/api/specs", raw_spec, **params).json()["id"]
         return spec_id
 
-    def create_run(self, spec_id: str, *, launch_mode: str = "ordinary") -> Run:
-        """A new run of a saved spec, with the token that its script will report with."""
-        created = self._http.send_json("POST", "/api/runs", {"spec_id": spec_id, "launch_mode": launch_mode})
+    def create_run(self, spec_id: str, *, redo_of: str | None = None, queue: bool = False) -> Run:
+        """A new run of a saved spec, with the token that its script will report with.
+
+        Args:
+            spec_id: Of the version.
+            redo_of: The earlier run of the same version that this one repeats (R-006).
+            queue: Whether it waits for a worker.
+        """
+        body = {"spec_id": spec_id, "launch_mode": "ordinary" if redo_of is None else "redo"}
+        asked: Json = {"redo_of": redo_of} if redo_of else {}
+        if queue:
+            asked["queue"] = True
+        created = self._http.send_json("POST", "/api/runs", {**body, **asked})
         return Run(self.url, created["id"], created["token"], patience=self.patience)
+
+    def resume(self, run_id: str) -> Run:
+        """An existing run with a fresh token for its runner."""
+        token = self._http.send_json("POST", f"/api/runs/{run_id}/token")["token"]
+        return Run(self.url, run_id, token, patience=self.patience)
+
+    def cancel(self, run_id: str, reason: str) -> None:
+        """End a run: its runner stops at its next sign of life, and what is finished counts as a partial result."""
+        self._http.send_json("POST", f"/api/runs/{run_id}/cancel", {"reason": reason})
+
+    def requeue(self, run_id: str, reason: str) -> None:
+        """Let a run that capacity stopped wait for a worker (R-202)."""
+        self._http.send_json("POST", f"/api/runs/{run_id}/requeue", {"reason": reason})
+
+    def queue(self) -> list[Json]:
+        """The runs that wait for a worker, the next one first, each with why it waits."""
+        waiting: list[Json] = self._http.send_json("GET", "/api/queue")["queue"]
+        return waiting
+
+    def claim(self) -> Run | None:
+        """The next run that is due, for the worker that asks; None where none is."""
+        claimed = self._http.send_json("POST", "/api/queue/claim")
+        if claimed["run"] is None:
+            return None
+        return Run(self.url, claimed["run"], claimed["token"], patience=self.patience)
+
+    def agreement(self, run_id: str) -> Json:
+        """How a run and the others of its version agree (R-006)."""
+        return self._http.send_json("GET", f"/api/runs/{run_id}/agreement")
 
     def run(self, run_id: str) -> Run:
         """An existing run, to read and to judge."""
         return Run(self.url, run_id, self._http.token, patience=self.patience)
 
-    def runs(self, *, limit: int = 50) -> list[Json]:
-        """The newest runs, one short record each."""
-        listed: list[Json] = self._http.send_json("GET", "/api/runs", limit=str(limit))["runs"]
+    def runs(self, *, limit: int = 50, spec_id: str | None = None) -> list[Json]:
+        """The newest runs, of one spec version or of all, one short record each."""
+        params = {"limit": str(limit), **({"spec": spec_id} if spec_id else {})}
+        listed: list[Json] = self._http.send("GET", "/api/runs", **params).json()["runs"]
         return listed
 
     def spec_bytes(self, spec_id: str) -> bytes:
