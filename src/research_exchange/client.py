@@ -330,7 +330,7 @@ class Exchange:
     def runs(self, *, limit: int = 50, spec_id: str | None = None) -> list[Json]:
         """The newest runs, of one spec version or of all, one short record each."""
         params = {"limit": str(limit), **({"spec": spec_id} if spec_id else {})}
-        listed: list[Json] = self._http.send("GET", "/api/runs", **params).json()["runs"]
+        listed: list[Json] = self._http.send("GET", "/api/runs", None, **params).json()["runs"]
         return listed
 
     def spec_bytes(self, spec_id: str) -> bytes:
