@@ -6,6 +6,7 @@ parses it. `research_exchange.web` adds the pages and puts the whole application
 """
 
 from research_exchange.server.application import create_api
+from research_exchange.server.door import BadSetting, Door
 from research_exchange.server.errors import ApiError
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.process import (
@@ -22,7 +23,9 @@ __all__ = [
     "DEFAULT_HOST",
     "DEFAULT_PORT",
     "ApiError",
+    "BadSetting",
     "CannotServe",
+    "Door",
     "Exchange",
     "RunView",
     "create_api",

@@ -8,15 +8,23 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from research_exchange.server.access import admin_token
+from research_exchange.server.door import Door
+from research_exchange.server.doorkeeper import Doorkeeper
 from research_exchange.server.errors import add_error_handlers
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.headers import ProtectiveHeaders
 from research_exchange.server.routes import add_routes
+from research_exchange.server.sign_in import SignIns
 from research_exchange.store import Clock, Identifiers, RandomIdentifiers, Store, utc_now
 
 
 def create_api(
-    data: Path, *, database_url: str | None = None, clock: Clock = utc_now, ids: Identifiers | None = None
+    data: Path,
+    *,
+    database_url: str | None = None,
+    clock: Clock = utc_now,
+    ids: Identifiers | None = None,
+    door: Door | None = None,
 ) -> FastAPI:
     """Open the data folder and build the API over it; its lifespan closes the folder again.
 
@@ -25,6 +33,7 @@ def create_api(
         database_url: An SQLAlchemy URL, where the database shall not be in the folder.
         clock: Gives receipt times.
         ids: Gives fresh names and tokens.
+        door: Who may come in; by default what suits a server on loopback.
     """
     store = Store.open(data, database_url)
     exchange = Exchange(store, clock, ids or RandomIdentifiers())
@@ -46,6 +55,9 @@ def create_api(
     )
     app.state.exchange = exchange
     app.state.admin_token = admin_token(data)
+    app.state.door = door or Door()
+    app.state.sign_ins = SignIns(clock)
+    app.add_middleware(Doorkeeper, door=app.state.door)
     app.add_middleware(ProtectiveHeaders)
     add_error_handlers(app)
     add_routes(app.router)

@@ -66,7 +66,7 @@ class Exchange:
     def __init__(self, store: Store, clock: Clock, ids: Identifiers) -> None:
         self.store = store
         self.recording = Recording(store, clock)
-        self._clock = clock
+        self.clock = clock
         self._ids = ids
 
     def register_spec(self, raw: bytes) -> RegisteredSpec:
@@ -79,7 +79,7 @@ class Exchange:
             known = writer.spec_with_digest(spec.sha256)
             if known is not None:
                 return RegisteredSpec(known, is_new=False)
-            record = SpecRecord(self._ids.spec(), spec.sha256, spec.title, self._clock(), raw)
+            record = SpecRecord(self._ids.spec(), spec.sha256, spec.title, self.clock(), raw)
             writer.add_spec(record)
             return RegisteredSpec(record, is_new=True)
 
@@ -95,7 +95,7 @@ class Exchange:
             if writer.spec(spec_id) is None:
                 raise unknown_spec(spec_id)
             created = CreatedRun(self._ids.run(), spec_id, self._ids.runner_token())
-            writer.add_run(created.id, spec_id, launch_mode, created.token, self._clock())
+            writer.add_run(created.id, spec_id, launch_mode, created.token, self.clock())
             return created
 
     def view(self, run_id: str) -> RunView:
@@ -123,7 +123,7 @@ class Exchange:
             if last is not None and last.raw == raw:
                 stored, is_new = last, False
             else:
-                stored, is_new = writer.append_update(run_id, raw, _open_session(writer, run_id), self._clock()), True
+                stored, is_new = writer.append_update(run_id, raw, _open_session(writer, run_id), self.clock()), True
             intake = self._intake(writer, run_id)
             files = intake.offer_inline(stored)
             if is_new:
@@ -156,7 +156,7 @@ class Exchange:
     def start_session(self, run_id: str) -> str:
         session_id = self._ids.session()
         with self.store.writing() as writer:
-            writer.add_session(run_id, session_id, self._clock())
+            writer.add_session(run_id, session_id, self.clock())
         return session_id
 
     def end_session(self, run_id: str, session_id: str, exit_code: int | None, reason: str) -> None:
@@ -166,7 +166,7 @@ class Exchange:
             if session is None:
                 raise ApiError(404, f"Run {run_id} has no session {session_id!r}.")
             if session.end is None:
-                writer.end_session(session_id, SessionEnd(self._clock(), exit_code, reason))
+                writer.end_session(session_id, SessionEnd(self.clock(), exit_code, reason))
         self.recording.settle(self.view(run_id))
 
     def record_judgment(self, run_id: str) -> OutcomeRecord:
@@ -174,7 +174,7 @@ class Exchange:
         return self.recording.record(self.view(run_id))
 
     def _intake(self, writer: Writer, run_id: str) -> Intake:
-        return Intake(writer, self.store.blobs, self._clock, run_id)
+        return Intake(writer, self.store.blobs, self.clock, run_id)
 
 
 def unknown_spec(spec_id: str) -> ApiError:

@@ -18,6 +18,8 @@ MAX_PAGE = 200
 
 _DISCARDED_BYTES = 64 * MIB
 """How much of an oversized body is read and dropped, so that its sender gets to read the refusal."""
+MAX_DECLARED_BYTES = MAX_UPDATE_BYTES + _DISCARDED_BYTES
+"""A request that declares more in its Content-Length is refused before anything of it is read."""
 
 Form = TypeVar("Form", bound=BaseModel)
 

@@ -155,7 +155,7 @@ def test_a_final_update_that_comes_while_the_end_is_judged_is_what_stands(runner
     runner.update(scenarios.calibration())
     runner.upload("observations.jsonl", scenarios.observations(150))
     with exchange.store.writing() as writer:
-        writer.end_session(session, SessionEnd(exchange._clock(), 0, "the command ended"))
+        writer.end_session(session, SessionEnd(exchange.clock(), 0, "the command ended"))
     seen_before = exchange.view(runner.run)
     runner.update(scenarios.final(150))
     exchange.recording.settle(seen_before)
@@ -170,7 +170,7 @@ def test_one_run_that_cannot_be_judged_does_not_keep_the_others_from_being_settl
 ) -> None:
     with exchange.store.writing() as writer:
         for run in (runner.run, other_runner.run):
-            writer.append_update(run, scenarios.encode(scenarios.final(150)), None, exchange._clock())
+            writer.append_update(run, scenarios.encode(scenarios.final(150)), None, exchange.clock())
     rounds = iter(["fails"])
 
     def judge_badly_once(*arguments: Any, **options: Any) -> Judgment:
@@ -214,7 +214,7 @@ def test_what_a_killed_server_left_unrecorded_is_recorded_at_the_next_start(runn
     runner.update(scenarios.calibration())
     runner.upload("observations.jsonl", scenarios.observations(150))
     with exchange.store.writing() as writer:
-        writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange._clock())
+        writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange.clock())
     assert runner.record()["recorded"] is None
     exchange.recording.settle_all()
     assert runner.record()["recorded"]["recorded_verdict"] == "supported"
@@ -225,7 +225,7 @@ def test_what_a_killed_server_left_unrecorded_is_recorded_at_the_next_start(runn
 def test_two_who_settle_the_same_end_at_once_record_it_once(runner: Runner, exchange: Exchange) -> None:
     """Both saw the run before either had recorded its outcome."""
     with exchange.store.writing() as writer:
-        writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange._clock())
+        writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange.clock())
     seen_by_both = exchange.view(runner.run)
     exchange.recording.settle(seen_by_both)
     exchange.recording.settle(seen_by_both)

@@ -1,8 +1,19 @@
 """The REST API: addresses, who may use them, what they answer; a module for each thing. The work is `Exchange`'s."""
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 
-from research_exchange.server.routes import evidence, exports, judgments, runs, sessions, specs, system, updates
+from research_exchange.server.guards import may_use
+from research_exchange.server.routes import (
+    evidence,
+    exports,
+    judgments,
+    runs,
+    sessions,
+    sign_in,
+    specs,
+    system,
+    updates,
+)
 
 __all__ = ["add_routes"]
 
@@ -12,5 +23,6 @@ _UNDER_API = (specs, runs, updates, evidence, judgments, sessions, exports)
 def add_routes(app: APIRouter) -> None:
     """Everything that the API answers; what is not for machines alone is not under `/api`."""
     app.include_router(system.routes)
+    app.include_router(sign_in.routes)
     for module in _UNDER_API:
-        app.include_router(module.routes, prefix="/api")
+        app.include_router(module.routes, prefix="/api", dependencies=[Depends(may_use)])

@@ -7,8 +7,9 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
 from research_exchange.evidence import AdmissionStatus
-from research_exchange.server.dependencies import ExchangeService, evidence_body, runner_only
+from research_exchange.server.dependencies import ExchangeService, evidence_body
 from research_exchange.server.errors import error_response
+from research_exchange.server.guards import runner_only
 from research_exchange.server.routes.answers import file_json, file_problems, stored_bytes
 
 routes = APIRouter()

@@ -2,7 +2,8 @@
 
 from fastapi import APIRouter, Depends, Response
 
-from research_exchange.server.dependencies import ExchangeService, runner_or_admin
+from research_exchange.server.dependencies import ExchangeService
+from research_exchange.server.guards import runner_or_researcher
 
 routes = APIRouter()
 
@@ -12,6 +13,6 @@ def get_judgment(run_id: str, exchange: ExchangeService) -> Response:
     return Response(exchange.view(run_id).judge().canonical_bytes(), media_type="application/json")
 
 
-@routes.post("/runs/{run_id}/judgment", dependencies=[Depends(runner_or_admin)])
+@routes.post("/runs/{run_id}/judgment", dependencies=[Depends(runner_or_researcher)])
 def record_judgment(run_id: str, exchange: ExchangeService) -> Response:
     return Response(exchange.record_judgment(run_id).judgment, media_type="application/json")

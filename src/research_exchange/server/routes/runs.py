@@ -5,13 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
-from research_exchange.server.dependencies import ExchangeService, NewRun, Offset, Page, admin_only, new_run
+from research_exchange.server.dependencies import ExchangeService, NewRun, Offset, Page, new_run
+from research_exchange.server.guards import researcher_only
 from research_exchange.server.views import run_json, run_summary_json
 
 routes = APIRouter()
 
 
-@routes.post("/runs", dependencies=[Depends(admin_only)])
+@routes.post("/runs", dependencies=[Depends(researcher_only)])
 def create_run(form: Annotated[NewRun, Depends(new_run)], exchange: ExchangeService) -> Response:
     created = exchange.create_run(form.spec_id, form.launch_mode)
     return JSONResponse({"id": created.id, "spec_id": created.spec_id, "token": created.token}, status_code=201)

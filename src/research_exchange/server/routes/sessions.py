@@ -5,7 +5,8 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
-from research_exchange.server.dependencies import EndOfSession, ExchangeService, end_of_session, runner_only
+from research_exchange.server.dependencies import EndOfSession, ExchangeService, end_of_session
+from research_exchange.server.guards import runner_only
 
 routes = APIRouter()
 

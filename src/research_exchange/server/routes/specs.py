@@ -5,13 +5,14 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 
-from research_exchange.server.dependencies import ExchangeService, admin_only, spec_body
+from research_exchange.server.dependencies import ExchangeService, spec_body
+from research_exchange.server.guards import researcher_only
 from research_exchange.server.routes.answers import stored_bytes
 
 routes = APIRouter()
 
 
-@routes.post("/specs", dependencies=[Depends(admin_only)])
+@routes.post("/specs", dependencies=[Depends(researcher_only)])
 def register_spec(raw: Annotated[bytes, Depends(spec_body)], exchange: ExchangeService) -> Response:
     registered = exchange.register_spec(raw)
     spec = registered.spec

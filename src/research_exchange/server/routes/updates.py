@@ -6,9 +6,10 @@ from fastapi import APIRouter, Depends, Path, Request, Response
 from fastapi.responses import JSONResponse
 
 from research_exchange.documents.json import JsonValue
-from research_exchange.server.dependencies import ExchangeService, runner_only, update_body
+from research_exchange.server.dependencies import ExchangeService, update_body
 from research_exchange.server.errors import error_response
 from research_exchange.server.exchange import PostedUpdate
+from research_exchange.server.guards import runner_only
 from research_exchange.server.routes.answers import file_json, stored_bytes
 
 routes = APIRouter()
