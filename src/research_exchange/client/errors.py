@@ -1,0 +1,29 @@
+"""What can go wrong between a script and its Exchange."""
+
+from collections.abc import Sequence
+
+__all__ = ["ExchangeError", "ExchangeRefused", "ExchangeUnreachable"]
+
+
+class ExchangeError(Exception):
+    """Something between this script and the Exchange went wrong; the text is one sentence for a person."""
+
+
+class ExchangeUnreachable(ExchangeError):
+    """The Exchange did not answer within the time allowed."""
+
+
+class ExchangeRefused(ExchangeError):
+    """The Exchange understood and said no; asking again would not help."""
+
+    def __init__(self, sentence: str, *, status: int, problems: Sequence[str] = ()) -> None:
+        super().__init__(sentence)
+        self.status = status
+        """The HTTP status."""
+        self.problems = tuple(problems)
+        """Each a sentence: the rule, where, expected, found, and what to do."""
+
+    @property
+    def is_about_the_token(self) -> bool:
+        """Whether the same request with another token may well be welcome."""
+        return self.status in {401, 403}
