@@ -8,6 +8,7 @@ import pytest
 import tinker
 from transformers import PreTrainedTokenizerFast
 
+from research_exchange.harness.service import service_client
 from tests.research_exchange.client.serving import ServedExchange, served_exchange
 from tests.sdk import collected, leave_sockets_to_the_collector
 from tests.servers import MODEL, SpindleServer, tiny_model
@@ -37,8 +38,18 @@ def tokenizer(model_directory: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def learner(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tinker.TrainingClient]:
+def spindle(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpindleServer]:
     server = SpindleServer(model_directory, tmp_path_factory.mktemp("spindle") / "data").start()
-    with tinker.ServiceClient(base_url=server.url, api_key=server.key) as service:
-        yield service.create_lora_training_client(MODEL, rank=4, seed=1).result()
+    yield server
     server.stop()
+
+
+@pytest.fixture(scope="session")
+def service(spindle: SpindleServer) -> Iterator[tinker.ServiceClient]:
+    with service_client(base_url=spindle.url, api_key=spindle.key, name="tests") as service:
+        yield service
+
+
+@pytest.fixture(scope="session")
+def learner(service: tinker.ServiceClient) -> tinker.TrainingClient:
+    return service.create_lora_training_client(MODEL, rank=4, seed=1).result()

@@ -1,0 +1,79 @@
+"""The stock SDK's client of a training service, with what a proxy in front of the service asks for."""
+
+import logging
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import tinker
+from tinker.lib.public_interfaces import training_client
+
+from research_exchange.harness.errors import HarnessError
+
+__all__ = ["FORK", "SHARED", "deprecated_on_purpose", "proxy_headers", "rest_client", "service_client"]
+
+SHARED, FORK = "MODAL_PROXY_TOKEN", "RUNS_PROXY_TOKEN"
+"""The two logins of a proxy, each a pair of variables that end in _ID and _SECRET: a shared service's, and that of a
+fork of it (R-053)."""
+
+_HEADERS = {"Modal-Key": "ID", "Modal-Secret": "SECRET"}
+
+
+def proxy_headers(login: str = SHARED, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """The headers that a proxy's login consists of; none where the environment has no such login.
+
+    Raises:
+        HarnessError: only one variable of the pair is set. The sentence names it and never its value.
+    """
+    variables = {header: f"{login}_{part}" for header, part in _HEADERS.items()}
+    missing = [name for name in variables.values() if not environment.get(name)]
+    if len(missing) == len(variables):
+        return {}
+    if missing:
+        given = next(name for name in variables.values() if name not in missing)
+        raise HarnessError(f"{given} is set and {missing[0]} is not; a proxy's login takes both, so set it or neither.")
+    return {header: environment[name] for header, name in variables.items()}
+
+
+def service_client(
+    login: str = SHARED, *, base_url: str | None = None, api_key: str | None = None, name: str | None = None
+) -> tinker.ServiceClient:
+    """A client of the service that the arguments, or TINKER_BASE_URL and TINKER_API_KEY, name.
+
+    Each has a session of its own: what is created through it is released when it is closed, so give preflights one
+    and the training another (R-205). A proxy's login goes with every request but downloads, whose addresses are signed.
+
+    Args:
+        login: `SHARED` or `FORK`; where its variables are not set, no headers are added.
+        name: What the service's list of sessions calls it.
+
+    Raises:
+        HarnessError: half of a login is set.
+    """
+    return tinker.ServiceClient(
+        base_url=base_url, api_key=api_key, display_name=name, default_headers_overrides=proxy_headers(login)
+    )
+
+
+def rest_client(service: tinker.ServiceClient) -> tinker.RestClient:
+    """The service's lists and downloads, with the headers of `service`; `tinker.RestClient()` takes none."""
+    with deprecated_on_purpose():
+        return service.create_rest_client()
+
+
+@contextmanager
+def deprecated_on_purpose() -> Iterator[None]:
+    """For a call that the SDK advises against, by a warning or in its log, and that alone does what is needed."""
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith("DEPRECATED")
+
+    log = logging.getLogger(training_client.__name__)
+    log.addFilter(is_news)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="DEPRECATED", category=FutureWarning)
+            yield
+    finally:
+        log.removeFilter(is_news)
