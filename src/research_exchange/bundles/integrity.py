@@ -11,7 +11,7 @@ from research_exchange.bundles.crate import CRATE, member_id
 from research_exchange.bundles.members import Member, Members, broken, read_text
 from research_exchange.bundles.record import RECORD, RunRecord
 from research_exchange.bundles.text import record_text
-from research_exchange.documents.fields import as_list, as_mapping, show
+from research_exchange.documents.fields import as_list, as_mapping, is_sha256, show
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES, MAX_RUN_BYTES
@@ -50,7 +50,8 @@ def _differing(members: Mapping[str, Member], listed: Mapping[str, JsonValue]) -
         if name not in members:
             yield broken(name, f"the member that {MANIFEST} lists", "nothing")
         elif expected != members[name].sha256:
-            yield broken(name, f"bytes with the hash {show(expected)}", f"others, with the hash {members[name].sha256}")
+            wanted = expected if is_sha256(expected) else show(expected)
+            yield broken(name, f"bytes with the hash {wanted}", f"others, with the hash {members[name].sha256}")
         elif as_mapping(entry).get("size") != members[name].size:
             found = f"{members[name].size} bytes"
             yield broken(f"{MANIFEST}, {name}", f"{show(as_mapping(entry).get('size'))} bytes", found)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from research_exchange.cli import exchange, judging, specs
+from research_exchange.cli import bundles, comparing, exchange, judging, specs
 from research_exchange.cli.console import NOT_CHECKED, USAGE, UsageProblem
 
 app = typer.Typer(
@@ -25,11 +25,15 @@ app.command(rich_help_panel=_SPEC)(specs.lint)
 app.command(rich_help_panel=_SPEC)(specs.power)
 app.command(rich_help_panel=_SPEC)(specs.brief)
 app.command(rich_help_panel=_SPEC)(specs.schema)
+app.command(rich_help_panel=_SPEC)(comparing.diff)
 app.command(rich_help_panel=_RUN)(exchange.run)
 app.command(rich_help_panel=_RUN)(judging.check)
 app.command(rich_help_panel=_RUN)(judging.judge)
 app.command(rich_help_panel=_RUN)(exchange.show)
 app.command(rich_help_panel=_RUN)(exchange.runs)
+app.command(rich_help_panel=_RUN)(comparing.compare)
+app.command(rich_help_panel=_RUN)(bundles.export)
+app.command(rich_help_panel=_RUN)(bundles.verify)
 app.command(rich_help_panel=_EXCHANGE)(exchange.serve)
 
 

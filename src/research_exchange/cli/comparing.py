@@ -1,0 +1,108 @@
+"""`rx compare` and `rx diff`: two runs held against each other, and two versions of a spec."""
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, UsageProblem, display
+from research_exchange.cli.exchange import Address, Data, connected_exchange
+
+if TYPE_CHECKING:
+    from research_exchange.agreement import Side
+    from research_exchange.client import Exchange
+    from research_exchange.documents.spec import Spec
+
+_RUN_ID, _SPEC_ID = re.compile(r"run_[0-9a-f]{10}"), re.compile(r"exp_[0-9a-f]{10}")
+
+_Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or a bundle that rx export wrote.")]
+_Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A spec's JSON file, or the id of a version (exp_…).")]
+
+
+def compare(first: _Run, second: _Run, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+    """Hold two runs against each other: whether the result came out again, and how far they are apart.
+
+    Each is judged anew, here. Ends with 1 when they disagree, and with 3 when there is nothing that could be confirmed.
+    """
+    from research_exchange.agreement import Standing, agree
+    from research_exchange.terminal.comparison import agreement_report
+
+    with _exchange_for((first, second), _RUN_ID, data, exchange) as connected:
+        found = agree(_side(first, connected), _side(second, connected))
+    display(found.to_json(), agreement_report, as_json)
+    raise typer.Exit({Standing.AGREE: WELL, Standing.DISAGREE: NOT_WELL}.get(found.standing, NOT_CHECKED))
+
+
+def diff(before: _Spec, after: _Spec, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+    """Show what one version of a spec says otherwise than another.
+
+    Ends with 1 when they differ.
+    """
+    from research_exchange.documents.differences import spec_diff
+    from research_exchange.terminal.comparison import diff_report
+
+    with _exchange_for((before, after), _SPEC_ID, data, exchange) as connected:
+        changes = spec_diff(_spec(before, connected), _spec(after, connected))
+    display([change.to_json() for change in changes], diff_report, as_json)
+    raise typer.Exit(NOT_WELL if changes else WELL)
+
+
+@contextmanager
+def _exchange_for(
+    names: tuple[str, str], ids: re.Pattern[str], data: Path | None, url: str | None
+) -> Iterator["Exchange | None"]:
+    """The Exchange, where one of the names is an id that it knows; two files need none."""
+    with ExitStack() as stack:
+        is_asked = any(ids.fullmatch(name) for name in names)
+        yield stack.enter_context(connected_exchange(data, url)) if is_asked else None
+
+
+def _side(name: str, connected: "Exchange | None") -> "Side":
+    if connected is None or not _RUN_ID.fullmatch(name):
+        return _judged(Path(name))
+    with TemporaryDirectory() as folder:
+        bundle = Path(folder) / "bundle.zip"
+        bundle.write_bytes(connected.bundle(name))
+        return _judged(bundle)
+
+
+def _judged(bundle: Path) -> "Side":
+    """The run in a bundle. Raises UsageProblem where there is none, or one that was changed."""
+    from research_exchange.agreement import Side
+    from research_exchange.bundles import (
+        NotABundle,
+        contents_of,
+        documents_of,
+        integrity_problems,
+        open_members,
+        read_record,
+    )
+    from research_exchange.documents.json import DocumentError
+    from research_exchange.judgment import judge
+    from research_exchange.updates import fold
+
+    try:
+        with open_members(bundle) as members:
+            record = read_record(members)
+            document = documents_of(record, contents_of(members))
+            if integrity_problems(members, record):
+                raise UsageProblem(f"{bundle} is not as it was exported; `rx verify {bundle}` says where.")
+            judgment = judge(document.spec, document.updates, document.evidence, ended=document.ended)
+    except NotABundle as trouble:
+        raise UsageProblem(f"{trouble} Name a run (run_ and 10 hexadecimal digits) or a bundle.") from None
+    except DocumentError as trouble:
+        raise UsageProblem(f"{bundle} cannot be read: {trouble}") from None
+    return Side(record.run.id, document.spec, fold(document.spec, document.updates), judgment)
+
+
+def _spec(name: str, connected: "Exchange | None") -> "Spec":
+    from research_exchange.cli.spec_file import read_spec
+    from research_exchange.documents.spec import Spec
+
+    if connected is None or not _SPEC_ID.fullmatch(name):
+        return read_spec(Path(name))
+    return Spec.parse(connected.spec_bytes(name))
