@@ -1,0 +1,127 @@
+"""Ideas: save one, say it anew, sort it, and draft a spec from it."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, ConfigDict, Field
+
+from research_exchange.documents.json import JsonValue, canonical
+from research_exchange.documents.plain import plain
+from research_exchange.documents.spec import Spec
+from research_exchange.drafts import idea_draft
+from research_exchange.lint import lint
+from research_exchange.server.dependencies import ExchangeService, Offset, Page
+from research_exchange.server.errors import ApiError
+from research_exchange.server.guards import WhoAsks, researcher_only
+from research_exchange.server.ideas import Idea, IdeaText, context_of
+from research_exchange.server.limits import read_control
+from research_exchange.server.routes.answers import listing
+from research_exchange.server.routes.specs import spec_json
+from research_exchange.server.views import moment
+from research_exchange.store import SnapshotRecord
+
+routes = APIRouter()
+
+_Title = Annotated[str, Field(min_length=1, max_length=300)]
+_Text = Annotated[str, Field(max_length=20_000)]
+_Link = Annotated[str, Field(max_length=2_000)]
+
+
+class NewIdea(BaseModel):
+    """The body of `POST /api/ideas`."""
+
+    model_config = ConfigDict(extra="forbid")
+    title: _Title
+    summary: _Text | None = None
+    source_url: _Link | None = None
+    triage: _Text | None = None
+
+
+class Revision(BaseModel):
+    """The body of `POST /api/ideas/{id}/snapshots`: what is left out stays as it is, and null empties it."""
+
+    model_config = ConfigDict(extra="forbid")
+    title: _Title | None = None
+    summary: _Text | None = None
+    source_url: _Link | None = None
+    triage: _Text | None = None
+
+
+async def new_idea(request: Request) -> NewIdea:
+    return await read_control(request, NewIdea)
+
+
+async def revision(request: Request) -> Revision:
+    return await read_control(request, Revision)
+
+
+@routes.post("/ideas", dependencies=[Depends(researcher_only)])
+def add_idea(form: Annotated[NewIdea, Depends(new_idea)], who: WhoAsks, exchange: ExchangeService) -> Response:
+    saved = exchange.ideas.add(IdeaText(**form.model_dump()), who)
+    return JSONResponse(idea_json(saved.idea), status_code=201)
+
+
+@routes.get("/ideas")
+def list_ideas(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+    ideas, total = exchange.ideas.page(limit, offset)
+    return JSONResponse(listing("ideas", [idea_json(idea) for idea in ideas], total, offset))
+
+
+@routes.get("/ideas/{idea_id}")
+def get_idea(idea_id: str, exchange: ExchangeService) -> Response:
+    """What it says now, everything that it said before, and the versions that were made from it."""
+    idea = exchange.ideas.idea(idea_id)
+    with exchange.store.reading() as reader:
+        versions = reader.versions_of(idea_id)
+    snapshots = [_snapshot_json(snapshot) for snapshot in idea.snapshots]
+    return JSONResponse(
+        {**idea_json(idea), "snapshots": snapshots, "versions": [spec_json(version) for version in versions]}
+    )
+
+
+@routes.post("/ideas/{idea_id}/snapshots", dependencies=[Depends(researcher_only)])
+def revise_idea(
+    idea_id: str, form: Annotated[Revision, Depends(revision)], who: WhoAsks, exchange: ExchangeService
+) -> Response:
+    changes = form.model_dump(exclude_unset=True)
+    if "title" in changes and changes["title"] is None:
+        raise ApiError(422, "An idea has a title, a line that says what it is about.")
+    return JSONResponse(idea_json(exchange.ideas.revise(idea_id, changes, who)))
+
+
+@routes.post("/ideas/{idea_id}/draft", dependencies=[Depends(researcher_only)])
+def draft_spec_of_idea(idea_id: str, exchange: ExchangeService) -> Response:
+    """A spec to go on from, and what it still lacks; nothing is saved."""
+    drafted = idea_draft(context_of(exchange.ideas.idea(idea_id).current))
+    findings = lint(Spec.parse(canonical(drafted)))
+    return JSONResponse({"idea": idea_id, "spec": drafted, "lint": [plain(finding) for finding in findings]})
+
+
+def idea_json(idea: Idea) -> dict[str, JsonValue]:
+    """An idea with its current text."""
+    return {
+        "id": idea.record.id,
+        "created_at": moment(idea.record.created_at),
+        "created_by": idea.record.author,
+        "snapshot": idea.current.number,
+        **_text_json(idea.current),
+    }
+
+
+def _snapshot_json(snapshot: SnapshotRecord) -> dict[str, JsonValue]:
+    return {
+        "number": snapshot.number,
+        "at": moment(snapshot.at),
+        "author": snapshot.author,
+        **_text_json(snapshot),
+    }
+
+
+def _text_json(snapshot: SnapshotRecord) -> dict[str, JsonValue]:
+    return {
+        "title": snapshot.title,
+        "summary": snapshot.summary,
+        "source_url": snapshot.source_url,
+        "triage": snapshot.triage,
+    }
