@@ -65,7 +65,7 @@ def score(arm: str, right: int, *, of: Evaluator, seed: int | None = 0, **change
 def new_run(served: ServedExchange, spec: dict[str, Any] = SPEC) -> Run:
     """A run of a spec on a real Exchange."""
     exchange = served.connect()
-    return exchange.create_run(exchange.register(json.dumps(spec).encode()))
+    return exchange.create_run(exchange.register(json.dumps(spec).encode(), legacy=True))
 
 
 def with_seeds(*seeds: int) -> dict[str, Any]:

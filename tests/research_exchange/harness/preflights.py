@@ -34,6 +34,9 @@ def start_run(served: ServedExchange, *, features: tuple[str, ...] = (), **secti
     """A run of a spec with two trained arms that declares these features and has these sections."""
     spec = {
         "title": "A spec for the tests of the preflights",
+        "hypothesis": "One thing is better than the other.",
+        "method": "Two arms are trained alike.",
+        "success_criterion": "None: only its preflights are of interest.",
         "base_model": MODEL,
         "steps": 4,
         "eval": {"n_examples": 10},
@@ -44,7 +47,7 @@ def start_run(served: ServedExchange, *, features: tuple[str, ...] = (), **secti
         **sections,
     }
     exchange = served.connect()
-    return exchange.create_run(exchange.register(json.dumps(spec).encode()))
+    return exchange.create_run(exchange.register(json.dumps(spec).encode(), legacy=True))
 
 
 def datum(length: int, seed: int) -> Datum:

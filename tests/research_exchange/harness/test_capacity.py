@@ -55,7 +55,7 @@ def spindle(model_directory: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def new_run(served: ServedExchange) -> Run:
     exchange = served.connect()
     spec = {"title": "Capacity", "arms": [{"name": "a"}], "budget": {"max_wall_minutes": 60}}
-    return exchange.create_run(exchange.register(json.dumps(spec).encode()))
+    return exchange.create_run(exchange.register(json.dumps(spec).encode(), legacy=True))
 
 
 def execute(script: str, run: Run, url: str, key: str = "tml-none-0000000000") -> "subprocess.CompletedProcess[str]":

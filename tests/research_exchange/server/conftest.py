@@ -103,7 +103,7 @@ def admin(nobody: Caller, data: Path) -> Caller:
 
 
 def start_run(admin: Caller, spec: Json | None = None, launch_mode: str = "ordinary") -> Runner:
-    spec_id = admin.post("/api/specs", spec or scenarios.spec()).json()["id"]
+    spec_id = admin.post("/api/specs", spec or scenarios.spec(), legacy="true").json()["id"]
     created = admin.post("/api/runs", {"spec_id": spec_id, "launch_mode": launch_mode}).json()
     return Runner(admin.http, created["token"], created["id"])
 

@@ -27,6 +27,7 @@ def spec(title: str = "Trained against untrained adapter on addition", **changes
     return {
         "title": title,
         "hypothesis": "Training helps.",
+        "method": "Train one adapter and leave the other as it is.",
         "base_model": "example/tiny",
         "experiment_features": {name: name == "paired_comparison" for name in FEATURES},
         "activation_gate": {
@@ -54,6 +55,8 @@ def spec(title: str = "Trained against untrained adapter on addition", **changes
             ],
         },
         "arms": [{"name": "trained"}, {"name": "untrained"}],
+        "success_criterion": "The trained adapter answers more additions than the untrained one.",
+        "budget": {"gpu_hours": 0.1, "max_wall_minutes": 10},
         "command": "python train.py",
         **changes,
     }

@@ -112,7 +112,7 @@ class NewRun:
 
 
 def new_run(server: Served, spec: bytes) -> NewRun:
-    spec_id = post(f"{server.url}/api/specs", server.admin_token, spec).json()["id"]
+    spec_id = post(f"{server.url}/api/specs", server.admin_token, spec, legacy="true").json()["id"]
     body = json.dumps({"spec_id": spec_id}).encode()
     created = post(f"{server.url}/api/runs", server.admin_token, body).json()
     return NewRun(created["id"], created["token"])
