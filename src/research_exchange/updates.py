@@ -26,7 +26,7 @@ from research_exchange.documents.run_state import (
 from research_exchange.documents.spec import BASE_ARM, Spec
 from research_exchange.documents.update import StoredUpdate
 
-__all__ = ["PARTS", "fold"]
+__all__ = ["PARTS", "Folding", "fold"]
 
 PARTS = (
     "deviations",
@@ -54,15 +54,15 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 def fold(spec: Spec, updates: Sequence[StoredUpdate]) -> RunState:
     """The state after all updates, in order of their sequence numbers. Never raises on what they contain."""
-    folding = _Folding(known_arms=frozenset(spec.arm_names) | {BASE_ARM} if spec.arms else None)
+    folding = Folding.of(spec)
     for update in sorted(updates, key=lambda update: update.sequence):
         folding.add(update)
     return folding.state()
 
 
 @dataclass
-class _Folding:
-    """The fold while it runs."""
+class Folding:
+    """The fold while it runs: it takes updates in the order of their numbers, and knows the state after each."""
 
     known_arms: frozenset[str] | None
     """None for a spec that declares no arms: then no name is unknown."""
@@ -84,7 +84,13 @@ class _Folding:
     sessions: set[str | None] = field(default_factory=set)
     """That updates came from, up to the final one."""
 
+    @classmethod
+    def of(cls, spec: Spec) -> "Folding":
+        """Before the first update of a run."""
+        return cls(known_arms=frozenset(spec.arm_names) | {BASE_ARM} if spec.arms else None)
+
     def state(self) -> RunState:
+        """What stands now; what is added later does not change it."""
         return RunState(
             status=self.status,
             final_update=self.final_update,
@@ -95,12 +101,18 @@ class _Folding:
             capacity_block=self.capacity_block,
             metrics=_histories(self.metrics),
             arms={arm: _histories(metrics) for arm, metrics in self.arms.items()},
-            completed_arms=self.completed_arms,
+            completed_arms=dict(self.completed_arms),
             posted={part: tuple(history) for part, history in self.posted.items()},
             flags=tuple(self.flags),
         )
 
-    def add(self, update: StoredUpdate) -> None:
+    def add(self, update: StoredUpdate) -> tuple[Flag, ...]:
+        """Take in the next update. Returns what is odd about it."""
+        before = len(self.flags)
+        self._add(update)
+        return tuple(self.flags[before:])
+
+    def _add(self, update: StoredUpdate) -> None:
         self.last_update = update.sequence
         self.flags_of_update = 0
         body = update.body

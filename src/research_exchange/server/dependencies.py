@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from research_exchange.evidence import MAX_FILE_BYTES
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.limits import MAX_PAGE, MAX_SPEC_BYTES, MAX_UPDATE_BYTES, read_body, read_control
-from research_exchange.store import LaunchMode
+from research_exchange.store import LaunchMode, RunnerKind
 
 Page = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
@@ -20,6 +20,25 @@ class NewRun(BaseModel):
     model_config = ConfigDict(extra="forbid")
     spec_id: str
     launch_mode: LaunchMode = LaunchMode.ORDINARY
+    redo_of: str | None = None
+    """The earlier run that this one repeats; it makes the launch mode `redo`."""
+    queue: bool = False
+
+
+class Reason(BaseModel):
+    """The body, which may be left out, of `POST /api/runs/{id}/cancel` and `POST /api/runs/{id}/requeue`."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field(default="", max_length=4000)
+
+
+class NewSession(BaseModel):
+    """The body, which may be left out, of `POST /api/runs/{id}/sessions`."""
+
+    model_config = ConfigDict(extra="forbid")
+    runner: RunnerKind = RunnerKind.LOCAL
+    profile: str | None = None
+    """The service profile that the brief is written for (R-056)."""
 
 
 class EndOfSession(BaseModel):
@@ -53,6 +72,14 @@ async def evidence_body(request: Request) -> bytes:
 
 async def new_run(request: Request) -> NewRun:
     return await read_control(request, NewRun)
+
+
+async def reason_of(request: Request) -> Reason:
+    return await read_control(request, Reason, may_be_empty=True)
+
+
+async def new_session(request: Request) -> NewSession:
+    return await read_control(request, NewSession, may_be_empty=True)
 
 
 async def end_of_session(request: Request) -> EndOfSession:

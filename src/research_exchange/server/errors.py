@@ -39,6 +39,14 @@ class ApiError(Exception):
         self.also = also or {}
 
 
+def unknown_spec(spec_id: str) -> ApiError:
+    return ApiError(404, f"No spec {spec_id!r} is registered here; POST its bytes to /api/specs first.")
+
+
+def unknown_run(run_id: str) -> ApiError:
+    return ApiError(404, f"No run {run_id!r} is known here; GET /api/runs lists those that are.")
+
+
 def error_response(
     status: int,
     sentence: str,

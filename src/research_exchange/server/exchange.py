@@ -8,39 +8,29 @@ from dataclasses import dataclass
 
 from research_exchange.documents.evidence import EvidenceLost
 from research_exchange.documents.gates import Flag
-from research_exchange.documents.json import DocumentError
-from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
-from research_exchange.server.errors import ApiError
+from research_exchange.server.errors import ApiError, unknown_run
+from research_exchange.server.folding import Folds
+from research_exchange.server.ideas import Ideas
 from research_exchange.server.intake import FileAnswer, Intake
+from research_exchange.server.judging import Judging
+from research_exchange.server.launching import Launching
+from research_exchange.server.queueing import Queueing
 from research_exchange.server.recording import Recording
+from research_exchange.server.sitting import Sitting
+from research_exchange.server.tokens import Tokens
+from research_exchange.server.versions import SpecVersions
 from research_exchange.server.views import RunView, view_run
 from research_exchange.store import (
+    Cancellation,
     Clock,
     EvidenceRecord,
     Identifiers,
-    LaunchMode,
     OutcomeRecord,
-    SessionEnd,
-    SpecRecord,
+    Reader,
     Store,
     Writer,
 )
-
-
-@dataclass(frozen=True)
-class RegisteredSpec:
-    spec: SpecRecord
-    is_new: bool
-    """False when the same bytes had been registered before."""
-
-
-@dataclass(frozen=True)
-class CreatedRun:
-    id: str
-    spec_id: str
-    token: str
-    """The runner's secret; this is the only time that anybody sees it."""
 
 
 @dataclass(frozen=True)
@@ -65,46 +55,35 @@ class Exchange:
 
     def __init__(self, store: Store, clock: Clock, ids: Identifiers) -> None:
         self.store = store
-        self.recording = Recording(store, clock)
         self.clock = clock
         self._ids = ids
-
-    def register_spec(self, raw: bytes) -> RegisteredSpec:
-        """Save a spec as an immutable version; the same bytes are the same version (R-002)."""
-        try:
-            spec = Spec.parse(raw)
-        except DocumentError as error:
-            raise ApiError(422, f"The spec cannot be read: {error}") from None
-        with self.store.writing() as writer:
-            known = writer.spec_with_digest(spec.sha256)
-            if known is not None:
-                return RegisteredSpec(known, is_new=False)
-            record = SpecRecord(self._ids.spec(), spec.sha256, spec.title, self.clock(), raw)
-            writer.add_spec(record)
-            return RegisteredSpec(record, is_new=True)
-
-    def spec(self, spec_id: str) -> SpecRecord:
-        with self.store.reading() as reader:
-            spec = reader.spec(spec_id)
-        if spec is None:
-            raise unknown_spec(spec_id)
-        return spec
-
-    def create_run(self, spec_id: str, launch_mode: LaunchMode) -> CreatedRun:
-        with self.store.writing() as writer:
-            if writer.spec(spec_id) is None:
-                raise unknown_spec(spec_id)
-            created = CreatedRun(self._ids.run(), spec_id, self._ids.runner_token())
-            writer.add_run(created.id, spec_id, launch_mode, created.token, self.clock())
-            return created
+        self._folds = Folds()
+        self.ideas = Ideas(store, clock, ids)
+        self.versions = SpecVersions(store, clock, ids)
+        self.tokens = Tokens(store, clock, ids)
+        self.judging = Judging(store, clock)
+        self.recording = Recording(store, clock, self._folds, self.judging)
+        self.runs = Launching(store, clock, ids)
+        self.queue = Queueing(store, clock, ids, self._folds)
+        self.sessions = Sitting(store, clock, ids, self._folds, self.recording)
 
     def view(self, run_id: str) -> RunView:
         """Everything about a run, at one moment."""
         with self.store.reading() as reader:
-            view = view_run(reader, self.store.blobs, run_id)
+            return self.view_of(reader, run_id)
+
+    def view_of(self, reader: Reader, run_id: str) -> RunView:
+        """Everything about a run, at the moment that a transaction sees."""
+        view = view_run(reader, self.store, self._folds, run_id)
         if view is None:
             raise unknown_run(run_id)
         return view
+
+    def cancel(self, run_id: str, by: str, reason: str) -> Cancellation:
+        """Call a run off, and put on record what there is of it."""
+        cancellation = self.queue.cancel(run_id, by, reason)
+        self.recording.settle(run_id)
+        return cancellation
 
     def update(self, run_id: str, sequence: int) -> StoredUpdate:
         with self.store.reading() as reader:
@@ -128,10 +107,13 @@ class Exchange:
             files = intake.offer_inline(stored)
             if is_new:
                 intake.keep_refusals(files, stored.sequence)
-        view = self.view(run_id)
-        self.recording.settle(view)
-        flags = [flag for flag in view.state.flags if flag.update == stored.sequence]
-        return PostedUpdate(stored, is_new, flags, files)
+        with self.store.reading() as reader:
+            run = reader.run(run_id)
+            assert run is not None, "an update of it is on record"
+            remarks = self._folds.remarks(reader, run, stored)
+        if remarks.is_final:
+            self.recording.settle(run_id)
+        return PostedUpdate(stored, is_new, remarks.flags, files)
 
     def add_evidence(self, run_id: str, name: str, kind: str, content: bytes, declared: str | None) -> FileAnswer:
         """Retain a file that was uploaded by itself, if the rules admit it (R-160 to R-169)."""
@@ -153,36 +135,12 @@ class Exchange:
                 410, f"The file {name!r} was accepted, but is no longer what it was: found {lost}."
             ) from None
 
-    def start_session(self, run_id: str) -> str:
-        session_id = self._ids.session()
-        with self.store.writing() as writer:
-            writer.add_session(run_id, session_id, self.clock())
-        return session_id
-
-    def end_session(self, run_id: str, session_id: str, exit_code: int | None, reason: str) -> None:
-        """End a session once. When it was the last and no final update came, what is finished is partial (R-067)."""
-        with self.store.writing() as writer:
-            session = next((each for each in writer.sessions(run_id) if each.id == session_id), None)
-            if session is None:
-                raise ApiError(404, f"Run {run_id} has no session {session_id!r}.")
-            if session.end is None:
-                writer.end_session(session_id, SessionEnd(self.clock(), exit_code, reason))
-        self.recording.settle(self.view(run_id))
-
-    def record_judgment(self, run_id: str) -> OutcomeRecord:
-        """Judge a run anew and put the result on record, after those that stand there."""
-        return self.recording.record(self.view(run_id))
+    def record_judgment(self, run_id: str, by: str) -> OutcomeRecord:
+        """Put what the rules say of a run now on record, after what stands there."""
+        return self.recording.record(self.view(run_id), by)
 
     def _intake(self, writer: Writer, run_id: str) -> Intake:
         return Intake(writer, self.store.blobs, self.clock, run_id)
-
-
-def unknown_spec(spec_id: str) -> ApiError:
-    return ApiError(404, f"No spec {spec_id!r} is registered here; POST its bytes to /api/specs first.")
-
-
-def unknown_run(run_id: str) -> ApiError:
-    return ApiError(404, f"No run {run_id!r} is known here; GET /api/runs lists those that are.")
 
 
 def _open_session(writer: Writer, run_id: str) -> str | None:

@@ -7,8 +7,8 @@ from hashlib import sha256
 from research_exchange import judgment as rules
 from research_exchange.bundles import Contents, bundle_chunks, installed
 from research_exchange.bundles import record as entries
-from research_exchange.server.exchange import unknown_run
-from research_exchange.server.views import RunView, view_run
+from research_exchange.server.exchange import Exchange
+from research_exchange.server.views import RunView
 from research_exchange.store import (
     BlobStore,
     Cancellation,
@@ -17,29 +17,26 @@ from research_exchange.store import (
     SessionRecord,
     SnapshotRecord,
     SpecRecord,
-    Store,
 )
 
 __all__ = ["exported_run"]
 
 
-def exported_run(store: Store, run_id: str) -> Iterator[bytes]:
+def exported_run(exchange: Exchange, run_id: str) -> Iterator[bytes]:
     """The bytes of a run's bundle, piece by piece; everything that they say is of the moment of this call.
 
     Raises:
         ApiError: 404 for a run that is not known.
         BundleTooLarge: for a run that no bundle can hold.
     """
-    with store.reading() as reader:
-        view = view_run(reader, store.blobs, run_id)
-        if view is None:
-            raise unknown_run(run_id)
-        spec, cancelled = reader.spec(view.run.spec_id), reader.cancellation(run_id)
+    with exchange.store.reading() as reader:
+        view = exchange.view_of(reader, run_id)
+        spec = reader.spec(view.run.spec_id)
         assert spec is not None, "a foreign key says that every run has its spec"
         idea = _idea(reader, spec)
-    judged = view.judge().canonical_bytes()
-    record = _record(view, spec, idea, cancelled, judged)
-    return bundle_chunks(record, _contents(record, view, judged, store.blobs))
+    judged = exchange.judging.judged(view)
+    record = _record(view, spec, idea, view.cancellation, judged)
+    return bundle_chunks(record, _contents(record, view, judged, exchange.store.blobs))
 
 
 def _record(

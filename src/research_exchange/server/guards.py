@@ -14,8 +14,8 @@ from starlette.exceptions import HTTPException
 from research_exchange.server.access import ADMIN, FIRST_ADMIN, Caller, same_secret
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.door import Door
-from research_exchange.server.errors import ApiError
-from research_exchange.server.exchange import Exchange, unknown_run
+from research_exchange.server.errors import ApiError, unknown_run
+from research_exchange.server.exchange import Exchange
 from research_exchange.server.limits import read_body
 from research_exchange.server.sign_in import COOKIE, Session, SignIns, is_own_form, proves
 from research_exchange.store import Role, TokenRecord

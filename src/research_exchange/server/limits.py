@@ -45,13 +45,15 @@ async def read_body(request: Request, limit: int) -> bytes:
     return bytes(received)
 
 
-async def read_control(request: Request, form: type[Form]) -> Form:
-    """A small JSON body of a fixed form.
+async def read_control(request: Request, form: type[Form], *, may_be_empty: bool = False) -> Form:
+    """A small JSON body of a fixed form; where it may be empty, an empty one means the form's own values.
 
     Raises:
         ApiError: 422 when it has another form.
     """
     raw = await read_body(request, MAX_CONTROL_BYTES)
+    if may_be_empty and not raw:
+        return form()
     try:
         return form.model_validate_json(raw)
     except ValidationError as error:

@@ -1,8 +1,9 @@
 """A run as a reader sees it: all that the store holds of it at one moment, folded and judged, and the same as JSON."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cached_property, partial
 from typing import cast
 
 from research_exchange.documents.evidence import EvidenceFile
@@ -11,16 +12,20 @@ from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.judgment import Judgment, judge
+from research_exchange.server.folding import Folds
 from research_exchange.store import (
     BlobStore,
+    Cancellation,
     EvidenceRecord,
     OutcomeRecord,
+    QueueRecord,
     Reader,
     RefusalRecord,
     RunRecord,
     SessionRecord,
+    Store,
+    UpdateHead,
 )
-from research_exchange.updates import fold
 
 
 @dataclass(frozen=True)
@@ -29,13 +34,24 @@ class RunView:
 
     run: RunRecord
     spec: Spec
-    updates: list[StoredUpdate]
+    heads: list[UpdateHead]
+    """Its updates without their bytes, in order."""
+    malformed: Mapping[int, str]
+    """For each update that is none, why (R-06A)."""
     evidence: list[EvidenceRecord]
     refusals: list[RefusalRecord]
     sessions: list[SessionRecord]
+    queue: list[QueueRecord]
+    cancellation: Cancellation | None
     outcomes: list[OutcomeRecord]
     state: RunState
     files: list[EvidenceFile]
+    read_updates: Callable[[], list[StoredUpdate]]
+
+    @cached_property
+    def updates(self) -> list[StoredUpdate]:
+        """Every update with its bytes, read when somebody wants them."""
+        return self.read_updates()[: len(self.heads)]
 
     def judge(self) -> Judgment:
         """The Exchange's reading of the run, from what it holds now."""
@@ -48,12 +64,16 @@ class RunView:
 
     @property
     def ended(self) -> str | None:
-        """Why the newest session ended, when it did and no final update was posted (R-067).
+        """Why the run ended without a final update: it was cancelled, or its newest session ended (R-067).
 
-        An older one that never said so was left behind by a runner that was killed.
+        An older session that never said so was left behind by a runner that was killed.
         """
+        if self.state.is_final:
+            return None
+        if self.cancellation is not None:
+            return f"It was cancelled: {self.cancellation.reason}" if self.cancellation.reason else "It was cancelled."
         end = self.sessions[-1].end if self.sessions else None
-        return None if self.state.is_final or end is None else end.reason
+        return None if end is None else end.reason
 
     @property
     def recorded(self) -> dict[str, JsonValue] | None:
@@ -61,25 +81,32 @@ class RunView:
         return recorded_judgment(self.outcomes[-1]) if self.outcomes else None
 
 
-def view_run(reader: Reader, blobs: BlobStore, run_id: str) -> RunView | None:
+def view_run(reader: Reader, store: Store, folds: Folds, run_id: str) -> RunView | None:
     run = reader.run(run_id)
     if run is None:
         return None
-    record = reader.spec(run.spec_id)
-    assert record is not None, "a foreign key says that every run has its spec"
-    spec = Spec.parse(record.raw)
-    updates, evidence = reader.updates(run_id), reader.evidence(run_id)
+    folded = folds.fold(reader, run)
+    evidence = reader.evidence(run_id)
     return RunView(
         run=run,
-        spec=spec,
-        updates=updates,
+        spec=folded.spec,
+        heads=reader.update_heads(run_id, reader.count_updates(run_id), 0),
+        malformed=folded.malformed,
         evidence=evidence,
         refusals=reader.refusals(run_id),
         sessions=reader.sessions(run_id),
+        queue=reader.queue_entries(run_id),
+        cancellation=reader.cancellation(run_id),
         outcomes=reader.outcomes(run_id),
-        state=fold(spec, updates),
-        files=[evidence_file(each, blobs) for each in evidence],
+        state=folded.state,
+        files=[evidence_file(each, store.blobs) for each in evidence],
+        read_updates=partial(_read_updates, store, run_id),
     )
+
+
+def _read_updates(store: Store, run_id: str) -> list[StoredUpdate]:
+    with store.reading() as reader:
+        return reader.updates(run_id)
 
 
 def evidence_file(record: EvidenceRecord, blobs: BlobStore) -> EvidenceFile:
@@ -105,7 +132,9 @@ def run_summary_json(run: RunRecord) -> dict[str, JsonValue]:
         "spec_id": run.spec_id,
         "title": run.title,
         "launch_mode": run.launch_mode.value,
+        "redo_of": run.redo_of,
         "created_at": moment(run.created_at),
+        "phase": run.phase.value,
     }
 
 
@@ -114,11 +143,13 @@ def run_json(view: RunView) -> dict[str, JsonValue]:
     return {
         **run_summary_json(view.run),
         "state": view.state.to_json(),
-        "updates": [_update_json(update) for update in view.updates],
+        "updates": [_update_json(head, view.malformed.get(head.sequence)) for head in view.heads],
         "evidence": [_evidence_json(file) for file in view.evidence],
         "refused": [_refusal_json(refusal) for refusal in view.refusals],
-        "sessions": [_session_json(session) for session in view.sessions],
-        "outcomes": [_outcome_json(outcome) for outcome in view.outcomes],
+        "sessions": [session_json(session) for session in view.sessions],
+        "queue": [entry_json(entry) for entry in view.queue],
+        "cancelled": None if view.cancellation is None else cancellation_json(view.cancellation),
+        "outcomes": [outcome_json(outcome) for outcome in view.outcomes],
         "recorded": view.recorded,
     }
 
@@ -128,15 +159,20 @@ def moment(at: datetime) -> str:
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _update_json(update: StoredUpdate) -> dict[str, JsonValue]:
+def perhaps(at: datetime | None) -> str | None:
+    """A moment that may not have come."""
+    return None if at is None else moment(at)
+
+
+def _update_json(head: UpdateHead, malformed: str | None) -> dict[str, JsonValue]:
     shown: dict[str, JsonValue] = {
-        "sequence": update.sequence,
-        "received_at": moment(update.received_at),
-        "sha256": update.sha256,
-        "size": len(update.raw),
-        "session": update.session,
+        "sequence": head.sequence,
+        "received_at": moment(head.received_at),
+        "sha256": head.sha256,
+        "size": head.size,
+        "session": head.session_id,
     }
-    return shown if update.malformed is None else {**shown, "malformed": update.malformed}
+    return shown if malformed is None else {**shown, "malformed": malformed}
 
 
 def _evidence_json(file: EvidenceRecord) -> dict[str, JsonValue]:
@@ -159,18 +195,37 @@ def _refusal_json(refusal: RefusalRecord) -> dict[str, JsonValue]:
     }
 
 
-def _session_json(session: SessionRecord) -> dict[str, JsonValue]:
+def session_json(session: SessionRecord) -> dict[str, JsonValue]:
     end = session.end
     return {
         "id": session.id,
+        "runner": session.runner.value,
+        "brief_sha256": session.brief_sha256,
         "started_at": moment(session.started_at),
+        "last_seen": perhaps(session.last_seen),
         "ended_at": moment(end.ended_at) if end else None,
         "exit_code": end.exit_code if end else None,
         "reason": end.reason if end else None,
     }
 
 
-def _outcome_json(outcome: OutcomeRecord) -> dict[str, JsonValue]:
+def entry_json(entry: QueueRecord) -> dict[str, JsonValue]:
+    """One time that a run waited, or waits, for a runner."""
+    return {
+        "queued_at": moment(entry.queued_at),
+        "not_before": moment(entry.not_before),
+        "reason": entry.reason,
+        "by": entry.by,
+        "claimed_at": perhaps(entry.claimed_at),
+        "claimed_by": entry.claimed_by,
+    }
+
+
+def cancellation_json(cancellation: Cancellation) -> dict[str, JsonValue]:
+    return {"at": moment(cancellation.at), "by": cancellation.by, "reason": cancellation.reason}
+
+
+def outcome_json(outcome: OutcomeRecord) -> dict[str, JsonValue]:
     return {
         "number": outcome.number,
         "recorded_at": moment(outcome.recorded_at),

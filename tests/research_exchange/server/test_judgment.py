@@ -158,8 +158,8 @@ def test_a_final_update_that_comes_while_the_end_is_judged_is_what_stands(runner
         writer.end_session(session, SessionEnd(exchange.clock(), 0, "the command ended"))
     seen_before = exchange.view(runner.run)
     runner.update(scenarios.final(150))
-    exchange.recording.settle(seen_before)
-    exchange.recording.record(seen_before)
+    exchange.recording.settle_view(seen_before)
+    exchange.recording.record(seen_before, "admin")
     record = runner.record()
     assert record["recorded"]["recorded_verdict"] == "supported"
     assert [outcome["cause"] for outcome in record["outcomes"]] == ["final update 2", "asked for"]
@@ -227,8 +227,8 @@ def test_two_who_settle_the_same_end_at_once_record_it_once(runner: Runner, exch
     with exchange.store.writing() as writer:
         writer.append_update(runner.run, scenarios.encode(scenarios.final(150)), None, exchange.clock())
     seen_by_both = exchange.view(runner.run)
-    exchange.recording.settle(seen_by_both)
-    exchange.recording.settle(seen_by_both)
+    exchange.recording.settle_view(seen_by_both)
+    exchange.recording.settle_view(seen_by_both)
     assert len(runner.record()["outcomes"]) == 1
 
 

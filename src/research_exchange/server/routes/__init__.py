@@ -6,18 +6,21 @@ from research_exchange.server.guards import may_use
 from research_exchange.server.routes import (
     evidence,
     exports,
+    ideas,
     judgments,
+    queue,
     runs,
     sessions,
     sign_in,
     specs,
     system,
+    tokens,
     updates,
 )
 
 __all__ = ["add_routes"]
 
-_UNDER_API = (specs, runs, updates, evidence, judgments, sessions, exports)
+_UNDER_API = (specs, runs, updates, evidence, judgments, sessions, queue, exports, ideas, tokens)
 
 
 def add_routes(app: APIRouter) -> None:

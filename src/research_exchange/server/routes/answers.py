@@ -1,5 +1,7 @@
 """Shapes that several routes answer in."""
 
+from collections.abc import Sequence
+
 from fastapi import Request, Response
 
 from research_exchange.documents.json import JsonValue
@@ -16,6 +18,12 @@ def stored_bytes(
     if headers["ETag"] in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     return Response(content, media_type=media_type, headers=headers)
+
+
+def listing(name: str, rows: Sequence[JsonValue], total: int, offset: int) -> dict[str, JsonValue]:
+    """A page of a list: its rows under their name, how many there are in all, and the next page's offset or null."""
+    end = offset + len(rows)
+    return {name: [*rows], "total": total, "next": end if rows and end < total else None}
 
 
 def file_json(answer: FileAnswer) -> dict[str, JsonValue]:

@@ -15,7 +15,7 @@ routes = APIRouter()
 def get_bundle(run_id: str, exchange: ExchangeService) -> Response:
     """Everything that the run's judgment is made from, as a zip file; the same run is the same bytes."""
     try:
-        chunks = exported_run(exchange.store, run_id)
+        chunks = exported_run(exchange, run_id)
     except BundleTooLarge as trouble:
         raise ApiError(409, f"{trouble} Fetch its updates and files one by one.") from None
     headers = {"Content-Disposition": f'attachment; filename="{run_id}.zip"', "Cache-Control": "no-cache"}

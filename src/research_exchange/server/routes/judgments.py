@@ -3,16 +3,18 @@
 from fastapi import APIRouter, Depends, Response
 
 from research_exchange.server.dependencies import ExchangeService
-from research_exchange.server.guards import runner_or_researcher
+from research_exchange.server.guards import WhoAsks, runner_or_researcher
 
-routes = APIRouter()
+routes = APIRouter(tags=["judgments"])
 
 
 @routes.get("/runs/{run_id}/judgment")
 def get_judgment(run_id: str, exchange: ExchangeService) -> Response:
-    return Response(exchange.view(run_id).judge().canonical_bytes(), media_type="application/json")
+    """The reading of what is there now; it changes only with what it is made from."""
+    return Response(exchange.judging.judged(exchange.view(run_id)), media_type="application/json")
 
 
 @routes.post("/runs/{run_id}/judgment", dependencies=[Depends(runner_or_researcher)])
-def record_judgment(run_id: str, exchange: ExchangeService) -> Response:
-    return Response(exchange.record_judgment(run_id).judgment, media_type="application/json")
+def record_judgment(run_id: str, who: WhoAsks, exchange: ExchangeService) -> Response:
+    """Put the reading of this moment on record, after those that stand there (R-214)."""
+    return Response(exchange.record_judgment(run_id, who.actor).judgment, media_type="application/json")

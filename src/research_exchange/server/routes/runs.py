@@ -1,30 +1,88 @@
-"""Runs: create one, list them, and read one."""
+"""Runs: create one or repeat one, list them, read one; call it off, queue it again, hand its runner a fresh token."""
 
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
-from research_exchange.server.dependencies import ExchangeService, NewRun, Offset, Page, new_run
-from research_exchange.server.guards import researcher_only
-from research_exchange.server.views import run_json, run_summary_json
+from research_exchange.documents.json import JsonValue
+from research_exchange.server.dependencies import (
+    ExchangeService,
+    NewRun,
+    Offset,
+    Page,
+    Reason,
+    new_run,
+    reason_of,
+)
+from research_exchange.server.guards import WhoAsks, researcher_only
+from research_exchange.server.launching import Launched
+from research_exchange.server.listing import ListedRun, RunStanding, list_runs
+from research_exchange.server.routes.answers import listing
+from research_exchange.server.views import cancellation_json, entry_json, run_json, run_summary_json
 
-routes = APIRouter()
+routes = APIRouter(tags=["runs"])
 
 
-@routes.post("/runs", dependencies=[Depends(researcher_only)])
-def create_run(form: Annotated[NewRun, Depends(new_run)], exchange: ExchangeService) -> Response:
-    created = exchange.create_run(form.spec_id, form.launch_mode)
-    return JSONResponse({"id": created.id, "spec_id": created.spec_id, "token": created.token}, status_code=201)
+@routes.post("/runs", status_code=201, dependencies=[Depends(researcher_only)])
+def create_run(form: Annotated[NewRun, Depends(new_run)], who: WhoAsks, exchange: ExchangeService) -> Response:
+    """Start a run of a saved spec version, and get its runner's token; with `queue` a worker takes it in its turn."""
+    launched = exchange.runs.create(form.spec_id, form.launch_mode, who.actor, form.redo_of, queue=form.queue)
+    return JSONResponse(launched_json(launched), status_code=201)
 
 
 @routes.get("/runs")
-def list_runs(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+def get_runs(
+    exchange: ExchangeService,
+    limit: Page = 50,
+    offset: Offset = 0,
+    spec: str | None = None,
+    state: RunStanding | None = None,
+) -> Response:
+    """Runs, newest first, each with where it stands and the verdict on record."""
     with exchange.store.reading() as reader:
-        runs, total = reader.runs(limit, offset), reader.count_runs()
-    return JSONResponse({"runs": [run_summary_json(run) for run in runs], "total": total})
+        found = list_runs(reader, limit, offset, spec, state)
+    return JSONResponse(listing("runs", [_listed_json(each) for each in found.runs], found.total, offset))
 
 
 @routes.get("/runs/{run_id}")
 def get_run(run_id: str, exchange: ExchangeService) -> Response:
+    """Everything that is on record of a run, and the state that its updates fold to."""
     return JSONResponse(run_json(exchange.view(run_id)))
+
+
+@routes.post("/runs/{run_id}/cancel", dependencies=[Depends(researcher_only)])
+def cancel_run(
+    run_id: str, form: Annotated[Reason, Depends(reason_of)], who: WhoAsks, exchange: ExchangeService
+) -> Response:
+    """Call a run off. Whoever asks again gets the first cancellation."""
+    return JSONResponse(cancellation_json(exchange.cancel(run_id, who.actor, form.reason)))
+
+
+@routes.post("/runs/{run_id}/requeue", status_code=201, dependencies=[Depends(researcher_only)])
+def requeue_run(
+    run_id: str, form: Annotated[Reason, Depends(reason_of)], who: WhoAsks, exchange: ExchangeService
+) -> Response:
+    """Let a run wait for another session, from now on."""
+    return JSONResponse(entry_json(exchange.queue.requeue(run_id, who.actor, form.reason)), status_code=201)
+
+
+@routes.post("/runs/{run_id}/token", status_code=201, dependencies=[Depends(researcher_only)])
+def create_token(run_id: str, who: WhoAsks, exchange: ExchangeService) -> Response:
+    """A fresh token for whoever resumes a run; earlier ones stay good until they end."""
+    return JSONResponse(launched_json(exchange.runs.token(run_id, who.actor)), status_code=201)
+
+
+def launched_json(launched: Launched) -> dict[str, JsonValue]:
+    return {"id": launched.id, "run": launched.id, "spec_id": launched.spec_id, "token": launched.token}
+
+
+def _listed_json(listed: ListedRun) -> dict[str, JsonValue]:
+    recorded = listed.recorded
+    return {
+        **run_summary_json(listed.run),
+        "state": listed.standing.value,
+        "recorded_verdict": recorded.verdict if recorded else None,
+        "outcome_reason": recorded.reason if recorded else None,
+        "withheld": recorded.withheld if recorded else None,
+    }

@@ -1,28 +1,105 @@
-"""Spec versions: register one, and read it back byte for byte."""
+"""Spec versions: register one, and read it back byte for byte, linted, weighed, compared, and as a brief."""
 
+from hashlib import sha256
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from research_exchange.server.dependencies import ExchangeService, spec_body
-from research_exchange.server.guards import researcher_only
-from research_exchange.server.routes.answers import stored_bytes
+from research_exchange.documents.json import JsonValue
+from research_exchange.documents.plain import plain
+from research_exchange.server.briefing import DEFAULT_PROFILE
+from research_exchange.server.dependencies import ExchangeService, Offset, Page, spec_body
+from research_exchange.server.guards import WhoAsks, researcher_only
+from research_exchange.server.routes.answers import listing, stored_bytes
+from research_exchange.server.views import moment
+from research_exchange.store import SpecRecord
 
 routes = APIRouter()
 
+Items = Annotated[int | None, Query(ge=1, le=10_000_000)]
+
 
 @routes.post("/specs", dependencies=[Depends(researcher_only)])
-def register_spec(raw: Annotated[bytes, Depends(spec_body)], exchange: ExchangeService) -> Response:
-    registered = exchange.register_spec(raw)
-    spec = registered.spec
+def register_spec(
+    raw: Annotated[bytes, Depends(spec_body)],
+    who: WhoAsks,
+    exchange: ExchangeService,
+    idea: str | None = None,
+    parent: str | None = None,
+    legacy: bool = False,
+) -> Response:
+    """Save a version, of an idea and made from another version where these are named. Lint errors refuse a new one."""
+    registered = exchange.versions.register(raw, who, idea_id=idea, parent=parent, legacy=legacy)
     return JSONResponse(
-        {"id": spec.id, "sha256": spec.sha256, "title": spec.title}, status_code=201 if registered.is_new else 200
+        {**spec_json(registered.spec), "lint": [plain(finding) for finding in registered.findings]},
+        status_code=201 if registered.is_new else 200,
     )
+
+
+@routes.get("/specs")
+def list_specs(exchange: ExchangeService, idea: str | None = None, limit: Page = 50, offset: Offset = 0) -> Response:
+    specs, total = exchange.versions.page(limit, offset, idea)
+    return JSONResponse(listing("specs", [spec_json(spec) for spec in specs], total, offset))
 
 
 @routes.get("/specs/{spec_id}")
 def get_spec(spec_id: str, request: Request, exchange: ExchangeService) -> Response:
     """The bytes as they were registered."""
-    spec = exchange.spec(spec_id)
+    spec = exchange.versions.spec(spec_id)
     return stored_bytes(request, spec.raw, spec.sha256, "application/json")
+
+
+@routes.get("/specs/{spec_id}/about")
+def get_spec_about(spec_id: str, exchange: ExchangeService) -> Response:
+    """When it was saved, from which idea and which version, and its hash."""
+    return JSONResponse(spec_json(exchange.versions.spec(spec_id)))
+
+
+@routes.get("/specs/{spec_id}/lint")
+def get_lint(spec_id: str, exchange: ExchangeService) -> Response:
+    return JSONResponse({"spec_id": spec_id, "findings": [plain(found) for found in exchange.versions.lint(spec_id)]})
+
+
+@routes.get("/specs/{spec_id}/power")
+def get_power(spec_id: str, exchange: ExchangeService, items: Items = None) -> Response:
+    return JSONResponse({"spec_id": spec_id, **exchange.versions.power(spec_id, items).to_json()})
+
+
+@routes.get("/specs/{spec_id}/diff")
+def get_difference(spec_id: str, exchange: ExchangeService, against: str | None = None) -> Response:
+    """What it says otherwise than the version `against`, by default its parent."""
+    difference = exchange.versions.difference(spec_id, against)
+    changes: list[JsonValue] = [change.to_json() for change in difference.changes]
+    return JSONResponse({"before": difference.before.id, "after": difference.after.id, "changes": changes})
+
+
+@routes.get("/specs/{spec_id}/brief")
+def get_brief(
+    spec_id: str, exchange: ExchangeService, run: str | None = None, profile: str = DEFAULT_PROFILE
+) -> Response:
+    """The brief that a runner gets, in Markdown; for a run where one is named."""
+    text = exchange.versions.brief(spec_id, profile, run)
+    return JSONResponse(
+        {
+            "spec_id": spec_id,
+            "run": run,
+            "profile": profile,
+            "sha256": sha256(text.encode()).hexdigest(),
+            "brief": text,
+        }
+    )
+
+
+def spec_json(spec: SpecRecord) -> dict[str, JsonValue]:
+    """What is known of a version besides its bytes."""
+    return {
+        "id": spec.id,
+        "sha256": spec.sha256,
+        "title": spec.title,
+        "created_at": moment(spec.created_at),
+        "size": len(spec.raw),
+        "parent": spec.parent,
+        "idea": spec.idea_id,
+        "idea_snapshot": spec.idea_snapshot,
+    }

@@ -1,13 +1,13 @@
 """Outcomes on record with their gates (R-010, R-011), and judgments kept for their inputs."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, delete, select
+from sqlalchemy import ColumnElement, delete, exists, select
 
 from research_exchange.documents.gates import GateResult
 from research_exchange.store import tables
-from research_exchange.store.records import GateRecord, OutcomeRecord
+from research_exchange.store.records import ASKED_FOR, GateRecord, OutcomeRecord
 from research_exchange.store.rows.sessions import SessionReader
 from research_exchange.store.rows.transaction import Transaction, fields
 
@@ -20,6 +20,21 @@ class OutcomeReader(Transaction):
             OutcomeRecord(row.number, row.recorded_at, row.cause, row.validator_version, row.judgment)
             for row in self._all(query)
         ]
+
+    def standing_outcomes(self, run_ids: Sequence[str]) -> dict[str, OutcomeRecord]:
+        """For each of these runs that has any, the outcome that stands."""
+        kept, later = tables.outcomes, tables.outcomes.alias("later")
+        is_last = ~exists().where(later.c.run_id == kept.c.run_id, later.c.number > kept.c.number)
+        return {
+            row.run_id: OutcomeRecord(row.number, row.recorded_at, row.cause, row.validator_version, row.judgment)
+            for row in self._all(select(kept).where(kept.c.run_id.in_(run_ids), is_last))
+        }
+
+    def ends(self, run_ids: Sequence[str]) -> dict[str, str]:
+        """For each of these runs that has ended, how: the cause of its newest outcome that nobody asked for."""
+        kept = tables.outcomes
+        query = select(kept.c.run_id, kept.c.cause).where(kept.c.run_id.in_(run_ids), kept.c.cause != ASKED_FOR)
+        return {row.run_id: row.cause for row in self._all(query.order_by(kept.c.run_id, kept.c.number))}
 
     def gates(self, run_id: str) -> list[GateRecord]:
         """Those of every outcome on record, oldest outcome first."""

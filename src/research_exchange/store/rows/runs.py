@@ -18,18 +18,25 @@ class RunReader(Transaction):
         return None if row is None else run_record(row)
 
     def runs(
-        self, limit: int, offset: int, spec_id: str | None = None, phase: RunPhase | None = None
+        self,
+        limit: int,
+        offset: int,
+        spec_id: str | None = None,
+        phase: RunPhase | None = None,
+        ended_by: str | None = None,
     ) -> list[RunRecord]:
-        """Newest first; of one spec version, and in one phase, where these are named."""
-        query = SELECT_RUNS.where(*_such(spec_id, phase)).order_by(tables.runs.c.created_at.desc(), tables.runs.c.id)
+        """Newest first; where these are named of one spec version, in one phase, ended by a cause that starts so."""
+        query = SELECT_RUNS.where(*_such(spec_id, phase, ended_by)).order_by(
+            tables.runs.c.created_at.desc(), tables.runs.c.id
+        )
         return self._run_records(query.limit(limit).offset(offset))
 
-    def count_runs(self, spec_id: str | None = None, phase: RunPhase | None = None) -> int:
-        return self._count(tables.runs, *_such(spec_id, phase))
+    def count_runs(self, spec_id: str | None = None, phase: RunPhase | None = None, ended_by: str | None = None) -> int:
+        return self._count(tables.runs, *_such(spec_id, phase, ended_by))
 
     def runs_of_spec(self, spec_id: str) -> list[RunRecord]:
         """Every run of a spec version, oldest first."""
-        query = SELECT_RUNS.where(*_such(spec_id, None))
+        query = SELECT_RUNS.where(*_such(spec_id))
         return self._run_records(query.order_by(tables.runs.c.created_at, tables.runs.c.id))
 
     def unsettled_runs(self) -> list[str]:
@@ -101,6 +108,16 @@ def run_record(row: Row[Any]) -> RunRecord:
     return RunRecord(**fields(row, launch_mode=LaunchMode, phase=RunPhase))
 
 
-def _such(spec_id: str | None, phase: RunPhase | None) -> list[ColumnElement[bool]]:
+_END = (
+    select(_outcomes.c.cause)
+    .where(_outcomes.c.run_id == tables.runs.c.id, _outcomes.c.cause != ASKED_FOR)
+    .order_by(_outcomes.c.number.desc())
+    .limit(1)
+    .scalar_subquery()
+)
+
+
+def _such(spec_id: str | None, phase: RunPhase | None = None, ended_by: str | None = None) -> list[ColumnElement[bool]]:
     wanted = ((tables.runs.c.spec_id, spec_id), (_PHASE, phase))
-    return [column == value for column, value in wanted if value is not None]
+    conditions = [column == value for column, value in wanted if value is not None]
+    return conditions if ended_by is None else [*conditions, _END.startswith(ended_by, autoescape=True)]

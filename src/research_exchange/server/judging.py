@@ -1,0 +1,101 @@
+"""Judging a run no more often than what it is judged from changes.
+
+A judgment is a function of documents (R-214). Their hashes, and for each retained file the state of its stored bytes,
+make the name under which it is kept: in memory with all that it holds, in the database as bytes. Both are caches; a
+judgment that is in neither is made again, with the same bytes.
+"""
+
+import json
+import logging
+from collections import OrderedDict
+from hashlib import sha256
+from threading import Lock
+
+from sqlalchemy.exc import DatabaseError
+
+from research_exchange import judgment as rules
+from research_exchange.judgment import Judgment
+from research_exchange.server.views import RunView, moment
+from research_exchange.store import BlobStore, Clock, Store
+
+log = logging.getLogger(__name__)
+
+MAX_KEPT = 8
+"""Judgments in memory; one of the largest run holds every row that decided it."""
+
+
+class Judging:
+    """The Exchange's reading of its runs. Safe to use from several threads: one judges, those who wait get the same."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._kept: OrderedDict[tuple[str, str], Judgment] = OrderedDict()
+        self._under_way: dict[tuple[str, str], Lock] = {}
+        self._lock = Lock()
+        self.made = 0
+        """How many judgments were made and not found in a cache."""
+
+    def judgment(self, view: RunView) -> Judgment:
+        """What the rules say of a run at one moment."""
+        return self._judgment(view, self._input(view))
+
+    def judged(self, view: RunView) -> bytes:
+        """The same as canonical JSON, read from the database where it was made before."""
+        inputs = self._input(view)
+        with self._lock:
+            kept = self._kept.get((view.run.id, inputs))
+        if kept is not None:
+            return kept.canonical_bytes()
+        with self._store.reading() as reader:
+            known = reader.cached_judgment(view.run.id, inputs, rules.VERSION)
+        return known or self._judgment(view, inputs).canonical_bytes()
+
+    def _judgment(self, view: RunView, inputs: str) -> Judgment:
+        key = (view.run.id, inputs)
+        with self._lock:
+            turn = self._under_way.setdefault(key, Lock())
+        with turn:
+            with self._lock:
+                if key in self._kept:
+                    self._kept.move_to_end(key)
+                    return self._kept[key]
+            made = view.judge()
+            with self._lock:
+                self.made += 1
+                self._kept[key] = made
+                self._under_way.pop(key, None)
+                while len(self._kept) > MAX_KEPT:
+                    self._kept.popitem(last=False)
+        self._keep(view, inputs, made)
+        return made
+
+    def _keep(self, view: RunView, inputs: str, made: Judgment) -> None:
+        """A reader gets the judgment even where it cannot be kept."""
+        try:
+            with self._store.writing() as writer:
+                writer.cache_judgment(view.run.id, inputs, rules.VERSION, made.canonical_bytes(), self._clock())
+        except DatabaseError as error:
+            log.warning("The judgment of %s could not be kept: %s", view.run.id, error.orig)
+
+    def _input(self, view: RunView) -> str:
+        """The SHA-256 of all that decides a judgment."""
+        documents = [
+            view.spec.sha256,
+            view.ended,
+            [[head.sequence, head.sha256, moment(head.received_at), head.session_id] for head in view.heads],
+            [
+                [file.name, file.kind, file.sha256, file.update, file.after, _state(self._store.blobs, file.sha256)]
+                for file in view.files
+            ],
+        ]
+        return sha256(json.dumps(documents).encode()).hexdigest()
+
+
+def _state(blobs: BlobStore, sha256: str) -> str:
+    """What changes when somebody touches stored bytes, without reading them."""
+    try:
+        found = blobs.path(sha256).stat()
+    except OSError as error:
+        return f"{error.strerror}"
+    return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"

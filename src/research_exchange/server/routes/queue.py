@@ -1,0 +1,54 @@
+"""The queue: what waits and why, and taking the next run."""
+
+from fastapi import APIRouter, Depends, Response
+from fastapi.responses import JSONResponse
+
+from research_exchange.documents.json import JsonValue
+from research_exchange.server.dependencies import ExchangeService
+from research_exchange.server.guards import WhoAsks, researcher_only
+from research_exchange.server.listing import ListedRun
+from research_exchange.server.queueing import Waiting
+from research_exchange.server.routes.runs import launched_json
+from research_exchange.server.views import moment
+
+routes = APIRouter(tags=["queue"])
+
+
+@routes.get("/queue")
+def get_queue(exchange: ExchangeService) -> Response:
+    """Every run that waits for a worker with the reason, and those that wait for a person to decide."""
+    waiting, held = exchange.queue.waiting(), exchange.queue.held()
+    rows: list[JsonValue] = [_waiting_json(each) for each in waiting]
+    for_a_person: list[JsonValue] = [_held_json(each) for each in held]
+    return JSONResponse({"queue": rows, "total": len(rows), "next": None, "waiting_for_a_person": for_a_person})
+
+
+@routes.post("/queue/claim", dependencies=[Depends(researcher_only)])
+def claim(who: WhoAsks, exchange: ExchangeService) -> Response:
+    """Take the next run that is due, with a token for its runner; `run` is null while none is. Nobody else gets it."""
+    launched = exchange.queue.claim(who.actor)
+    return JSONResponse({"run": None} if launched is None else launched_json(launched))
+
+
+def _waiting_json(waiting: Waiting) -> dict[str, JsonValue]:
+    entry, run = waiting.queued.entry, waiting.queued.run
+    return {
+        "run": run.id,
+        "spec_id": run.spec_id,
+        "title": run.title,
+        "queued_at": moment(entry.queued_at),
+        "not_before": moment(entry.not_before),
+        "reason": entry.reason,
+        "by": entry.by,
+        "waits": waiting.why,
+    }
+
+
+def _held_json(listed: ListedRun) -> dict[str, JsonValue]:
+    assert listed.recorded is not None, "a run is held by what is on record of it"
+    return {
+        "run": listed.run.id,
+        "spec_id": listed.run.spec_id,
+        "title": listed.run.title,
+        "waits": f"For a person to decide. {listed.recorded.waits_for_a_person}",
+    }
