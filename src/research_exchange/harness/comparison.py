@@ -88,7 +88,8 @@ class Comparison:
         step: int = 0,
     ) -> ArmScore:
         """Score an arm with the evaluator in use, and `add` the result; see `Evaluator.score`."""
-        score = self.evaluator.score(sampler, tokenizer, arm=arm, seed=seed, checkpoint=checkpoint, folder=self._folder)
+        folder = self._folder and self._folder / self._run.id
+        score = self.evaluator.score(sampler, tokenizer, arm=arm, seed=seed, checkpoint=checkpoint, folder=folder)
         self.add(score, step=step)
         return score
 
