@@ -5,6 +5,7 @@ from research_exchange.documents.idea import IdeaContext
 from research_exchange.documents.spec import Spec
 from research_exchange.feasibility import check_feasibility
 from research_exchange.server.errors import ApiError
+from research_exchange.server.ideas import context_of
 from research_exchange.store import Reader, RunRecord, SpecRecord
 
 DEFAULT_PROFILE = "spindle"
@@ -44,9 +45,4 @@ def _context(reader: Reader, spec: SpecRecord) -> IdeaContext | None:
         return None
     snapshot = reader.snapshot(spec.idea_id, spec.idea_snapshot)
     assert snapshot is not None, "a foreign key says that a version's snapshot is there"
-    return IdeaContext(
-        title=snapshot.title,
-        summary=snapshot.summary or "",
-        source=snapshot.source_url or "",
-        triage=snapshot.triage or "",
-    )
+    return context_of(snapshot)

@@ -56,7 +56,7 @@ class Doorkeeper:
     def _wait(self, scope: Scope, headers: Headers) -> int | None:
         """Seconds until the sender may ask again; None when it may now."""
         address = (scope.get("client") or ("unknown",))[0]
-        wait = self._addresses.take(address) if self._addresses else None
-        if wait is None and self._callers:
+        wait = self._addresses.take(address) if self._addresses is not None else None
+        if wait is None and self._callers is not None:
             wait = self._callers.take(headers.get("authorization") or headers.get("cookie") or address)
         return wait

@@ -1,6 +1,6 @@
 """Ideas: saved once, and from then on said anew and never rewritten (R-001, R-003)."""
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
 
 from research_exchange.credentials import find_credential
@@ -81,7 +81,7 @@ class Ideas:
         with self._store.writing() as writer:
             idea = _known(idea_id, writer.idea(idea_id), writer.snapshots(idea_id))
             before = IdeaText.of(idea.current)
-            text = replace(before, **changes)
+            text = IdeaText(**{**vars(before), **changes})
             _check(text)
             if text == before:
                 return idea

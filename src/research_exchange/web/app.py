@@ -4,22 +4,45 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from research_exchange.server import DEFAULT_HOST, DEFAULT_PORT, create_api, opening, serve_app
+from research_exchange.server import (
+    DEFAULT_HOST,
+    DEFAULT_PORT,
+    BadSetting,
+    CannotServe,
+    Door,
+    create_api,
+    opening,
+    serve_app,
+)
 from research_exchange.store import Clock, Identifiers, utc_now
-from research_exchange.web.pages import pages
+from research_exchange.web.pages import assets, pages
 
 
 def create_app(
-    data: Path, *, database_url: str | None = None, clock: Clock = utc_now, ids: Identifiers | None = None
+    data: Path,
+    *,
+    database_url: str | None = None,
+    clock: Clock = utc_now,
+    ids: Identifiers | None = None,
+    door: Door | None = None,
 ) -> FastAPI:
     """The API and the pages over one data folder; the arguments are those of `server.create_api`."""
-    app = create_api(data, database_url=database_url, clock=clock, ids=ids)
+    app = create_api(data, database_url=database_url, clock=clock, ids=ids, door=door)
+    app.include_router(assets)
     app.include_router(pages)
     return app
 
 
-def serve(data: Path, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT) -> None:
-    """Serve a data folder until SIGINT or SIGTERM; see `server.opening` and `server.serve_app`."""
+def serve(data: Path, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, require_login: bool = False) -> None:
+    """Serve a data folder until SIGINT or SIGTERM; see `server.opening`, `server.Door` and `server.serve_app`.
+
+    Raises:
+        CannotServe: The folder, the address or a setting cannot be used.
+    """
+    try:
+        door = Door.for_host(host, require_login=require_login)
+    except BadSetting as error:
+        raise CannotServe(str(error)) from None
     with opening(data):
-        app = create_app(data)
+        app = create_app(data, door=door)
     serve_app(app, data, host, port)

@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import FileResponse, HTMLResponse, JSONResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from research_exchange.server import ApiError
 from research_exchange.server.dependencies import ExchangeService
+from research_exchange.server.guards import page_reader
 from research_exchange.server.views import run_json
 from research_exchange.statistics import UNITS
 from research_exchange.web import presentation
@@ -24,7 +25,9 @@ RUNS_PER_PAGE = 50
 _HERE = Path(__file__).parent
 _STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
 
-pages = APIRouter(include_in_schema=False)
+pages = APIRouter(include_in_schema=False, dependencies=[Depends(page_reader)])
+assets = APIRouter(include_in_schema=False)
+"""What a page is drawn with; the sign-in page needs it before anybody has signed in."""
 
 
 def _environment() -> Environment:
@@ -67,7 +70,7 @@ def run(run_id: str, exchange: ExchangeService) -> Response:
     return _page("run.html", page=page, view=page.view, judgment=page.judgment)
 
 
-@pages.get("/static/{name}")
+@assets.get("/static/{name}")
 def static(name: str) -> Response:
     if name not in _STATIC:
         raise ApiError(404, f"There is no file {name!r} here.")

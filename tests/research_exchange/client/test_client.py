@@ -13,17 +13,7 @@ import pytest
 
 from research_exchange.client import Exchange, ExchangeError, ExchangeRefused, ExchangeUnreachable, Run
 from tests.research_exchange.client.serving import ServedExchange, free_port, served_exchange
-
-SPEC = {
-    "title": "A spec for the client's tests",
-    "experiment_features": {"custom_loss": False, "custom_optimizer": False},
-    "activation_gate": {
-        "applicable": True,
-        "reason": "Something to judge.",
-        "checks": [{"metric": "reward", "measures": "mean reward", "min": 0.1, "max": 0.9}],
-    },
-    "arms": [{"name": "trained"}, {"name": "untrained"}],
-}
+from tests.research_exchange.client.specs import SPEC
 
 
 @pytest.fixture(scope="module")
