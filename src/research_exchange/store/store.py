@@ -4,12 +4,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from research_exchange.store.blobs import BlobStore
+from research_exchange.store.blobs import BlobStore, open_blobs
 from research_exchange.store.database import Database
 from research_exchange.store.transactions import Reader, Writer
 
 DATABASE_FILE = "exchange.sqlite3"
-BLOB_FOLDER = "blobs"
 
 
 class Store:
@@ -20,16 +19,17 @@ class Store:
         self.blobs = blobs
 
     @classmethod
-    def open(cls, data: Path, database_url: str | None = None) -> "Store":
+    def open(cls, data: Path, database_url: str | None = None, evidence_url: str | None = None) -> "Store":
         """Open the data folder, make it when it is new, and bring an older schema up to date.
 
         Args:
             data: The folder; readable by its owner alone when this makes it.
             database_url: An SQLAlchemy URL, where the database shall not be `<data>/exchange.sqlite3`.
+            evidence_url: `s3://bucket/prefix?endpoint=…`, where evidence shall not be in `<data>/blobs`.
         """
         data.mkdir(parents=True, exist_ok=True, mode=0o700)
         database = Database(database_url or f"sqlite:///{data.resolve() / DATABASE_FILE}")
-        return cls(database, BlobStore(data / BLOB_FOLDER))
+        return cls(database, open_blobs(evidence_url, data))
 
     @contextmanager
     def reading(self) -> Iterator[Reader]:

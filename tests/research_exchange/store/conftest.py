@@ -17,6 +17,7 @@ from research_exchange.store import (
     Store,
     Writer,
 )
+from tests.services.seaweedfs import SeaweedFS, running_seaweedfs
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPEC, RUN, TOKEN = "exp_0123456789", "run_0123456789", "rxr_a-secret"
@@ -74,3 +75,9 @@ def one_row_in_every_table(writer: Writer) -> None:
     writer.cache_judgment(RUN, "d" * 64, "1", b"{}", NOON)
     writer.add_hook(HOOK, HookKind.WEBHOOK, "https://example.org/hook", "HOOK_SECRET", ["run.ended"], NOON)
     writer.add_delivery(HOOK, RUN, "run.ended", NOON)
+
+
+@pytest.fixture(scope="session")
+def seaweedfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SeaweedFS]:
+    with running_seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        yield server

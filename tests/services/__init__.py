@@ -1,0 +1,1 @@
+"""Real services that tests start on free ports of this machine, and stop: no mocks of them."""
