@@ -1,33 +1,100 @@
-"""What an experiment script needs beside the training loop: a frozen evaluator, scored arms, their verdict, progress.
+"""What an experiment script needs beside the training loop: the checks before it, a frozen evaluator, the verdict.
 
 Here lives the part of `research_exchange` that talks to a Tinker-compatible service through the stock `tinker` SDK.
 Experiments import it; nothing else does. It measures and writes down; what the numbers mean is decided by the same
 rules that the Exchange applies (`research_exchange.evaluation`, `research_exchange.decision`), never restated here.
 """
 
+from research_exchange.harness.activation import publish_pilot, stop_at
+from research_exchange.harness.adapters import Adapter, download_adapter
 from research_exchange.harness.capacity import CapacityClock, CapacityExhausted, capacity_clock
 from research_exchange.harness.comparison import Comparison
+from research_exchange.harness.correctness import (
+    CorrectnessPreflight,
+    LossPath,
+    OptimizerPath,
+    ReferenceLoss,
+    revision_of,
+)
+from research_exchange.harness.diagnosis import (
+    Case,
+    Cause,
+    Diagnosis,
+    Drift,
+    Schedule,
+    deterministic_case,
+    policy_drift,
+)
+from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.evaluator import Evaluator, Item
+from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, publish_feasibility
+from research_exchange.harness.fixed_inputs import Exhibit, input_exhibit, output_exhibit
+from research_exchange.harness.fixed_state import FixedState, Gradient, loss_of
+from research_exchange.harness.manifests import Batch, Consumption, PairedBatches, publish_manifests
+from research_exchange.harness.models import ServedModel, closest_model, served_model
+from research_exchange.harness.probe import Probe, ProbedArm, probe_arms
 from research_exchange.harness.progress import Progress
 from research_exchange.harness.provenance import code_revision, effective_config
+from research_exchange.harness.restoration import Restoration, restore_equivalence
 from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
+from research_exchange.harness.service import proxy_headers, service_client
 from research_exchange.harness.signals import largest_logprob_gap, stability_signals
 from research_exchange.harness.work import work_folder
 
 __all__ = [
+    "Adapter",
+    "Allocation",
     "ArmScore",
+    "Batch",
     "CapacityClock",
     "CapacityExhausted",
+    "Case",
+    "Cause",
     "Comparison",
+    "Consumption",
+    "CorrectnessPreflight",
+    "Diagnosis",
+    "Drift",
     "Evaluator",
+    "Exhibit",
+    "FeasibilityTimer",
+    "FixedState",
+    "Gradient",
+    "HarnessError",
     "Item",
+    "LossPath",
+    "OptimizerPath",
+    "PairedBatches",
+    "Probe",
+    "ProbedArm",
     "Progress",
+    "ReferenceLoss",
+    "Restoration",
+    "Schedule",
+    "ServedModel",
     "capacity_clock",
+    "closest_model",
     "code_revision",
+    "deterministic_case",
+    "download_adapter",
     "effective_config",
+    "input_exhibit",
     "jsonl",
     "largest_logprob_gap",
+    "loss_of",
+    "output_exhibit",
+    "policy_drift",
+    "probe_arms",
+    "proxy_headers",
+    "publish_feasibility",
+    "publish_manifests",
+    "publish_pilot",
+    "restore_equivalence",
+    "revision_of",
+    "served_model",
+    "service_client",
     "stability_signals",
+    "stop_at",
     "work_folder",
 ]

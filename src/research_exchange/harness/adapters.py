@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.service import rest_client
 
-__all__ = ["Adapter", "download"]
+__all__ = ["Adapter", "download_adapter"]
 
 WEIGHTS = "adapter_model.safetensors"
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
@@ -58,7 +58,7 @@ class Adapter:
         )
 
 
-def download(service: tinker.ServiceClient, client: tinker.TrainingClient) -> Adapter:
+def download_adapter(service: tinker.ServiceClient, client: tinker.TrainingClient) -> Adapter:
     """The adapter of a training client as it is now; the copy on the service is deleted afterwards.
 
     Raises:

@@ -11,7 +11,7 @@ import tinker
 from numpy.typing import NDArray
 from tinker.types import AdamOptimizerConfig, AdamParams, Datum, ForwardBackwardOutput, OptimizerConfig, OptimParams
 
-from research_exchange.harness.adapters import Adapter, download
+from research_exchange.harness.adapters import Adapter, download_adapter
 from research_exchange.harness.fixed_inputs import logprobs
 
 __all__ = ["Accumulate", "FixedState", "Gradient", "loss_of"]
@@ -53,7 +53,7 @@ class FixedState:
     def adapter(self) -> Adapter:
         """The weights that every measurement starts from."""
         with self._loaded() as (service, client):
-            return download(service, client)
+            return download_adapter(service, client)
 
     def outputs(self, data: Sequence[Datum]) -> list[NDArray[np.float64]]:
         """The logprobs of the targets, one array a sequence.
@@ -69,7 +69,7 @@ class FixedState:
         with self._loaded() as (service, client):
             loss = accumulate(client)
             client.optim_step(params).result()
-            return Gradient(loss, download(service, client).minus(self.adapter))
+            return Gradient(loss, download_adapter(service, client).minus(self.adapter))
 
     @contextmanager
     def _loaded(self) -> Iterator[tuple[tinker.ServiceClient, tinker.TrainingClient]]:

@@ -21,7 +21,7 @@ from tinker.types import Datum, GetInfoResponse, LoadWeightsResponse, OptimParam
 
 from research_exchange.client import GateReading, Run
 from research_exchange.correctness import ParityErrors, parity_errors
-from research_exchange.harness.adapters import download
+from research_exchange.harness.adapters import download_adapter
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.fixed_inputs import Exhibit, input_exhibit, output_exhibit
 from research_exchange.harness.fixed_state import Accumulate
@@ -59,7 +59,7 @@ class Restoration:
         """
         checkpoint = origin.save_state(f"start-{uuid.uuid4().hex}").result().path
         _refuse_trained(rest_client(service).get_weights_info_by_tinker_path(checkpoint).result(), "the shared start")
-        start = cls(run, service, checkpoint, download(service, origin).sha256, batch)
+        start = cls(run, service, checkpoint, download_adapter(service, origin).sha256, batch)
         start._input.retain(run, "provenance")
         return start
 
@@ -83,7 +83,7 @@ class Restoration:
             loaded = client.load_state(self.checkpoint).result()
         restored = self._ask(client)
         _refuse_trained(restored, f"the arm {name!r}")
-        adapter = download(self.service, client).sha256
+        adapter = download_adapter(self.service, client).sha256
         output = output_exhibit(client.forward(list(self.batch), "cross_entropy").result())
         evidence = _observations(name, created, loaded, restored, adapter)
         for exhibit in (evidence, output):
@@ -165,11 +165,11 @@ def restore_equivalence(
     """
     _step(client, accumulate, params)
     checkpoint = client.save_state(f"between-{uuid.uuid4().hex}").result().path
-    before = download(service, client)
+    before = download_adapter(service, client)
     restored = service.create_training_client_from_state_with_optimizer(checkpoint).result()
     for each in (client, restored):
         _step(each, accumulate, params)
-    return parity_errors(*(download(service, each).minus(before) for each in (restored, client)))
+    return parity_errors(*(download_adapter(service, each).minus(before) for each in (restored, client)))
 
 
 def _step(client: tinker.TrainingClient, accumulate: Accumulate, params: OptimParams) -> None:

@@ -9,7 +9,7 @@ from tinker.types import AdamParams
 from tinker.types.optimizer import OptimizerConfigBase, OptimParamsBase
 
 from research_exchange.correctness import parity_errors
-from research_exchange.harness.adapters import Adapter, download
+from research_exchange.harness.adapters import Adapter, download_adapter
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.fixed_state import FixedState, loss_of
 from tests.research_exchange.harness.preflights import DATA, RANK, importance_sampling, moved, spindle_client
@@ -62,7 +62,7 @@ def test_a_state_may_have_another_optimizer(state: FixedState) -> None:
 
 def test_a_downloaded_adapter_is_known_by_its_numbers(service: tinker.ServiceClient) -> None:
     one, again, other = (
-        download(service, service.create_lora_training_client(MODEL, rank=RANK, seed=seed).result())
+        download_adapter(service, service.create_lora_training_client(MODEL, rank=RANK, seed=seed).result())
         for seed in (1, 1, 2)
     )
     assert one.sha256 == again.sha256 != other.sha256

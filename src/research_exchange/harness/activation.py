@@ -1,0 +1,29 @@
+"""The activation pilot: what a few steps in the exact regime show, on record before any full training (R-122)."""
+
+from collections.abc import Mapping
+
+from research_exchange.client import GateReading, Run
+
+__all__ = ["publish_pilot", "stop_at"]
+
+_GATE = "activation_gate"
+
+
+def publish_pilot(run: Run, values: Mapping[str, float | str], *, note: str) -> GateReading:
+    """Report what the pilot measured, apart from the metrics, and ask whether the full training may start.
+
+    Args:
+        values: By the names that the spec's checks give them; more than these are kept and not judged (R-126).
+        note: How they were measured.
+    """
+    run.update(activation_calibration={"values": dict(values), "note": note})
+    return run.gate(_GATE)
+
+
+def stop_at(run: Run, gate: GateReading, *, summary: str | None = None) -> None:
+    """End a run that a gate does not let go on: inconclusive, with the gate's reason (R-123)."""
+    run.finish(
+        status="failed",
+        outcome_reason="insufficient_evidence",
+        summary=summary or f"The {gate.gate} gate stopped the run before training: it is {gate.status}.",
+    )

@@ -1,0 +1,77 @@
+"""The preflight probe: can each arm's client be created, and does it take one step on one example?
+
+Before any arm trains. A refusal (HTTP 400) means a fork or a stop as failed and incomplete; an optimizer is never
+swapped for another one.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import tinker
+from tinker.types import Datum, ModelInput, OptimParams, TensorData
+
+from research_exchange.client import Run
+
+__all__ = ["Probe", "ProbedArm", "probe_arms"]
+
+
+@dataclass(frozen=True)
+class ProbedArm:
+    """What an arm needs to take a step."""
+
+    create: Callable[[], tinker.TrainingClient]
+    """On the probe's own service."""
+    params: OptimParams
+
+
+@dataclass(frozen=True)
+class Probe:
+    """How it went with one arm."""
+
+    arm: str
+    works: bool
+    optimizer: str | None = None
+    """The family that the service names."""
+    applied: Mapping[str, float] | None = None
+    """What the service says of the step."""
+    refusal: str | None = None
+    """Why it does not work, in the service's words."""
+
+
+def probe_arms(run: Run, arms: Mapping[str, ProbedArm], *, example: Sequence[int]) -> list[Probe]:
+    """Try every arm, retain what the service said and return it, in the order of the arms.
+
+    The clients are of no use afterwards: give them a service of their own, and close it before the arms start (R-205).
+    Trouble that is no refusal, such as a service that is away, is raised as it is.
+
+    Args:
+        example: The tokens of the one sequence to learn from, two or more.
+    """
+    probes = [_try(name, arm, example) for name, arm in arms.items()]
+    rows = "".join(json.dumps(asdict(probe)) + "\n" for probe in probes)
+    run.evidence("preflight-probe.jsonl", "probe", rows)
+    return probes
+
+
+def _try(name: str, arm: ProbedArm, example: Sequence[int]) -> Probe:
+    try:
+        client = arm.create()
+        client.forward_backward([_datum(example)], "cross_entropy").result()
+        applied = client.optim_step(arm.params).result().metrics
+    except (tinker.BadRequestError, tinker.UnprocessableEntityError, tinker.RequestFailedError) as refused:
+        return Probe(name, works=False, refusal=str(refused))
+    info = client.get_info()
+    is_told = "optimizer_config" in info.model_fields_set
+    return Probe(name, works=True, optimizer=info.optimizer_config.type if is_told else None, applied=applied)
+
+
+def _datum(tokens: Sequence[int]) -> Datum:
+    return Datum(
+        model_input=ModelInput.from_ints(list(tokens[:-1])),
+        loss_fn_inputs={
+            "target_tokens": TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
+            "weights": TensorData.from_numpy(np.ones(len(tokens) - 1, dtype=np.float32)),
+        },
+    )
