@@ -9,9 +9,10 @@
         ...
     run.finish(verdict="supported", outcome_reason="supported", summary="...")
 
-Every call waits until the Exchange has acknowledged it. An Exchange that is away, busy or restarting is asked again
-with growing pauses for minutes; sending the same update or file twice is harmless, so nothing acknowledged is lost and
-nothing is recorded twice. httpx and the standard library are all it needs. Tokens are sent, never printed.
+A report counts once its call returns: the Exchange has it or, where that has been away for longer than a short patience,
+it is on this disk, in the spool, from where it is sent in order as soon as the Exchange answers. Whatever needs an
+answer, above all a gate, waits. Sending the same report twice is harmless, so nothing is lost and nothing is recorded
+twice. httpx and the standard library are all it needs. Tokens are sent, never printed, and never written to the spool.
 """
 
 from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable

@@ -21,7 +21,9 @@ PATIENCE_SECONDS = 300.0
 """How long a call goes on asking an Exchange that does not answer."""
 FIRST_PAUSE_SECONDS = 0.25
 LONGEST_PAUSE_SECONDS = 10.0
-REQUEST_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
+ANSWER_SECONDS = 60.0
+"""How long an Exchange that listens may say nothing."""
+CONNECT_SECONDS = 5.0
 KEPT_ALIVE_SECONDS = 3.0
 """Shorter than a server keeps an idle connection (5 s), so that none is used while it closes."""
 
@@ -37,6 +39,7 @@ class Connection:
     url: str
     token: str | None = field(repr=False)
     patience: float = PATIENCE_SECONDS
+    answer_seconds: float = ANSWER_SECONDS
 
     def for_seconds(self, patience: float) -> "Connection":
         """The same with other patience."""
@@ -58,10 +61,13 @@ class Connection:
             ExchangeUnreachable: no answer within `patience` seconds.
         """
         sent = {**self._headers, **(headers or {})}
+        timeout = httpx.Timeout(self.answer_seconds, connect=CONNECT_SECONDS)
         started, pause = time.monotonic(), FIRST_PAUSE_SECONDS
         while True:
             try:
-                response = http().request(method, self.url + path, content=content, params=params, headers=sent)
+                response = http().request(
+                    method, self.url + path, content=content, params=params, headers=sent, timeout=timeout
+                )
             except httpx.TransportError as error:
                 trouble, asked_to_wait = type(error).__name__, 0.0
             else:
@@ -101,7 +107,7 @@ class Connection:
             ExchangeRefused: the answer is a 4xx.
             ExchangeUnreachable: there is none now, or it stops, or nothing comes for `silence_seconds`.
         """
-        timeout = httpx.Timeout(silence_seconds, connect=5.0)
+        timeout = httpx.Timeout(silence_seconds, connect=CONNECT_SECONDS)
         try:
             with http().stream("GET", self.url + path, headers={**self._headers, **headers}, timeout=timeout) as answer:
                 if not answer.is_success:
@@ -131,7 +137,6 @@ def http() -> httpx.Client:
     What runs on this machine is reached directly, whatever proxy the environment names.
     """
     client = httpx.Client(
-        timeout=REQUEST_TIMEOUT,
         limits=httpx.Limits(keepalive_expiry=KEPT_ALIVE_SECONDS),
         mounts={f"all://{host}": None for host in ("127.0.0.1", "localhost", "[::1]")},
     )

@@ -24,6 +24,6 @@ class ExchangeRefused(ExchangeError):
         """Each a sentence: the rule, where, expected, found, and what to do."""
 
     @property
-    def is_about_the_token(self) -> bool:
-        """Whether the same request with another token may well be welcome."""
-        return self.status in {401, 403}
+    def is_about_content(self) -> bool:
+        """Whether it is for what was sent; not for the token, the address or the pace."""
+        return self.status in {400, 409, 413, 415, 422}

@@ -9,10 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from research_exchange.client.connection import PATIENCE_SECONDS, Connection, Json, as_sentence
-from research_exchange.client.errors import ExchangeError
+from research_exchange.client.connection import PATIENCE_SECONDS, Connection, Json, as_sentence, encode
+from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
+from research_exchange.client.outbox import REPORT_PATIENCE_SECONDS, Outbox
+from research_exchange.client.spool import Report, Spool
+from research_exchange.deviations import CHANGES_HYPOTHESIS, FIELDS
 
 __all__ = ["Evidence", "GateReading", "Run"]
+
+GATE_PATIENCE_SECONDS = 3600.0
+"""How long a script waits for the answers that it cannot go on without."""
 
 log = logging.getLogger(__name__)
 
@@ -44,23 +50,62 @@ class Evidence:
 class Run:
     """One run, in the hands of the script that executes it."""
 
-    def __init__(self, url: str, run_id: str, token: str | None = None, *, patience: float = PATIENCE_SECONDS) -> None:
+    def __init__(
+        self,
+        url: str,
+        run_id: str,
+        token: str | None = None,
+        *,
+        patience: float = PATIENCE_SECONDS,
+        spool: Path | None = None,
+        report_patience: float = REPORT_PATIENCE_SECONDS,
+    ) -> None:
+        """A run to report to.
+
+        Args:
+            url: The address of the Exchange.
+            run_id: `run_` and 10 hexadecimal digits.
+            token: The run's own.
+            patience: For how many seconds whatever needs an answer is asked again.
+            spool: A folder for what is reported while the Exchange is away. Without one, reports wait as well.
+            report_patience: For how many seconds a report is, before it goes into the spool.
+        """
         self.id = run_id
         self._http = Connection(url.rstrip("/"), token, patience)
         self._path = f"/api/runs/{run_id}"
+        self._outbox = Outbox(self._http, None if spool is None else Spool(spool / run_id), report_patience)
+        self._deviations: list[Any] | None = None
+        """As they were posted last; None where this script posted none."""
 
     def __repr__(self) -> str:
         return f"Run({self.page!r})"
 
     @classmethod
-    def from_env(cls, environment: Mapping[str, str] = os.environ) -> "Run":
-        """The run that RX_URL, RX_RUN_ID and RX_RUN_TOKEN name; `rx run` sets them for the scripts it starts."""
+    def from_env(
+        cls,
+        environment: Mapping[str, str] = os.environ,
+        *,
+        patience: float = GATE_PATIENCE_SECONDS,
+        report_patience: float = REPORT_PATIENCE_SECONDS,
+    ) -> "Run":
+        """The run that RX_URL, RX_RUN_ID and RX_RUN_TOKEN name; `rx run` sets them for the scripts it starts.
+
+        What it reports while the Exchange is away is kept in `$RX_SPOOL`, else in the folder `spool` of `$RX_WORK`,
+        else in `rx-spool` where the script runs. What an earlier session left there is sent first.
+        """
         missing = [name for name in ("RX_URL", "RX_RUN_ID", "RX_RUN_TOKEN") if not environment.get(name)]
         if missing:
             raise ExchangeError(
                 f"{' and '.join(missing)} not set, so this script has no run to report to; start it with `rx run SPEC`."
             )
-        return cls(environment["RX_URL"], environment["RX_RUN_ID"], environment["RX_RUN_TOKEN"])
+        return cls(
+            environment["RX_URL"],
+            environment["RX_RUN_ID"],
+            environment["RX_RUN_TOKEN"],
+            patience=patience,
+            spool=_spool_folder(environment),
+            report_patience=report_patience,
+        )
 
     @property
     def token(self) -> str | None:
@@ -83,23 +128,58 @@ class Run:
 
     def record(self) -> Json:
         """What the Exchange has of this run: the state folded from its updates, its evidence, its recorded judgment."""
+        self._outbox.settle()
         return self._http.send_json("GET", self._path)
 
-    def update(self, **fields: Any) -> int:
-        """Post one structured output (R-060) and return its sequence number; `status` is "running" unless given."""
-        answer = self._http.send_json("POST", f"{self._path}/updates", {"status": "running", **fields})
+    def update(self, **fields: Any) -> int | None:
+        """Post one structured output (R-060); `status` is "running" unless given.
+
+        Returns:
+            Its sequence number; None where it waits in the spool until the Exchange answers again.
+        """
+        if isinstance(stated := fields.get("deviations"), list):
+            self._deviations = stated
+        answer = self._outbox.post(Report(self.id, encode({"status": "running", **fields})))
+        if answer is None:
+            return None
         for flag in answer.get("flags", ()):
             log.info("Update %s: %s", answer["sequence"], flag)
         sequence: int = answer["sequence"]
         return sequence
 
-    def metric(self, **numbers: float) -> int:
+    def metric(self, **numbers: float) -> int | None:
         """Post scalar metrics; earlier values stay on record (R-065)."""
         return self.update(metrics=numbers)
 
-    def arm(self, name: str, **metrics: float) -> int:
+    def arm(self, name: str, **metrics: float) -> int | None:
         """Post the metrics of an arm that is finished (R-066)."""
         return self.update(metrics={"arms": {name: metrics}}, completed_arms=[name])
+
+    def deviation(
+        self, field: str, *, original: object, effective: object, reason: str, tested_instead: str | None = None
+    ) -> int | None:
+        """State before training what is done otherwise than the spec says (R-075, R-076).
+
+        Those stated before stay stated along with it (R-077). One that comes after an arm was completed goes on record
+        as late, and this says so on the log.
+
+        Args:
+            field: What is changed: model, objective, effective_batch, steps, dataset, evaluator or endpoint.
+            original: What the spec says.
+            effective: What is done.
+            reason: Why.
+            tested_instead: The question that the run answers now; needed for another objective or endpoint, which
+                change the hypothesis (R-078).
+
+        Raises:
+            ValueError: something is missing or is not a field.
+        """
+        stated = {"field": field, "original": str(original), "effective": str(effective), "reason": reason}
+        _check_deviation(stated, tested_instead)
+        instead = {"original_hypothesis_tested": False, "tested_instead": tested_instead} if tested_instead else {}
+        sequence = self.update(deviations=[*self._stated_deviations(), stated], **instead)
+        self._complain_if_late(field)
+        return sequence
 
     def evidence(self, name: str, kind: str, content: str | bytes | Path) -> Evidence:
         """Retain a file under a plain name (R-160 to R-169): text, bytes, or a path to read.
@@ -115,19 +195,24 @@ class Run:
             case _:
                 raw = content
         sha256 = hashlib.sha256(raw).hexdigest()
-        self._http.send("POST", f"{self._path}/evidence", raw, params={"name": name, "kind": kind, "sha256": sha256})
+        self._outbox.post(Report(self.id, raw, {"name": name, "kind": kind, "sha256": sha256}))
         return Evidence(name, sha256)
 
     def judgment(self) -> Json:
         """The Exchange's reading of this run, recomputed now from everything posted."""
+        self._outbox.settle()
         return self._http.send_json("GET", f"{self._path}/judgment")
 
     def record_judgment(self) -> Json:
         """Recompute the judgment and put it on record."""
+        self._outbox.settle()
         return self._http.send_json("POST", f"{self._path}/judgment")
 
     def gate(self, name: str) -> GateReading:
-        """The Exchange's reading of one gate, such as "activation_gate", from what was posted so far."""
+        """The Exchange's reading of one gate, such as "activation_gate", from everything that was posted so far.
+
+        Nobody but the Exchange can let a script go on, so this waits for it, also while it is away.
+        """
         gates = self.judgment()["gates"]
         for gate in gates:
             if gate["gate"] == name:
@@ -136,9 +221,26 @@ class Run:
             f"The Exchange judges no gate {name!r}; it knows {', '.join(gate['gate'] for gate in gates)}."
         )
 
-    def finish(self, *, status: str = "succeeded", verdict: str = "inconclusive", **fields: Any) -> int:
-        """Post the final update: the verdict, its `outcome_reason`, a `summary` of at most two sentences."""
-        return self.update(status=status, verdict=verdict, **fields)
+    def finish(self, *, status: str = "succeeded", verdict: str = "inconclusive", **fields: Any) -> int | None:
+        """Post the final update: the verdict, its `outcome_reason`, a `summary` of at most two sentences.
+
+        It waits for an Exchange that is away. Where it waits in vain, everything stays in the spool, and the log says
+        how to send it.
+        """
+        if self._deviations is not None:
+            fields.setdefault("deviations", self._deviations)
+        sequence = self.update(status=status, verdict=verdict, **fields)
+        self._outbox.settle_or_say(self._http.patience)
+        return sequence
+
+    def send_spool(self, folder: Path) -> list[ExchangeRefused]:
+        """Post what a script of this run, which is gone, left in its spool folder. Returns what was refused.
+
+        Raises:
+            ExchangeUnreachable: no Exchange answers, or the script still sends; what is left stays in the folder.
+        """
+        spool = Spool(folder / self.id)
+        return spool.send(self._http) if spool.waiting() else []
 
     def begin_session(self, *, runner: str = "script", profile: str | None = None) -> str:
         """Say that somebody starts to work on this run; the answer names the session.
@@ -162,3 +264,50 @@ class Run:
     def end_session(self, session: str, *, exit_code: int | None, reason: str) -> None:
         """Say that the work is over. Without a final update before it, what is finished counts as partial (R-067)."""
         self._http.send_json("POST", f"{self._path}/sessions/{session}/end", {"exit_code": exit_code, "reason": reason})
+
+    def _stated_deviations(self) -> list[Any]:
+        """Those on record, also from an earlier session of the run."""
+        if self._deviations is None and (record := self._record_at_hand()):
+            posted = record["state"]["posted"].get("deviations", ())
+            last = self._http.send_json("GET", f"{self._path}/updates/{posted[-1]}") if posted else {}
+            stated = last.get("deviations")
+            self._deviations = stated if isinstance(stated, list) else []
+        return self._deviations or []
+
+    def _complain_if_late(self, field: str) -> None:
+        """A script should hear of it while it can still stop."""
+        record = self._record_at_hand()
+        if record and (completed := list(record["state"]["completed_arms"])):
+            log.warning(
+                "The deviation in %s is stated after %s was completed, so it counts as late; "
+                "state it before any arm is trained (R-076).",
+                field,
+                " and ".join(completed),
+            )
+
+    def _record_at_hand(self) -> Json | None:
+        """The record, where there is no need to wait for it."""
+        try:
+            self._outbox.settle(0)
+            return self._http.for_seconds(0).send_json("GET", self._path)
+        except ExchangeUnreachable:
+            return None
+
+
+def _spool_folder(environment: Mapping[str, str]) -> Path:
+    if given := environment.get("RX_SPOOL"):
+        return Path(given)
+    work = environment.get("RX_WORK")
+    return Path(work) / "spool" if work else Path("rx-spool")
+
+
+def _check_deviation(stated: Mapping[str, str], tested_instead: str | None) -> None:
+    """Raises ValueError, in one sentence, for what the Exchange would flag."""
+    if stated["field"] not in FIELDS:
+        raise ValueError(f"A deviation is in one of {', '.join(FIELDS)}; found {stated['field']!r} (R-075).")
+    if empty := [name for name, text in stated.items() if not text.strip()]:
+        raise ValueError(f"A deviation needs {' and '.join(empty)}; nothing was given (R-075).")
+    if stated["original"] == stated["effective"]:
+        raise ValueError(f"A deviation in {stated['field']} from {stated['original']} to the same is none (R-075).")
+    if stated["field"] in CHANGES_HYPOTHESIS and not tested_instead:
+        raise ValueError(f"Another {stated['field']} tests another hypothesis; say which in tested_instead (R-078).")

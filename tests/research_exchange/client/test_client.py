@@ -30,7 +30,7 @@ def run(served: ServedExchange) -> Run:
 
 def test_the_same_bytes_are_the_same_spec(served: ServedExchange) -> None:
     exchange = served.connect()
-    assert exchange.register(b'{"title": "once"}') == exchange.register(b'{"title": "once"}')
+    assert exchange.register(json.dumps(SPEC).encode()) == exchange.register(json.dumps(SPEC).encode())
 
 
 def test_a_script_finds_its_run_in_the_environment(run: Run) -> None:
