@@ -9,7 +9,7 @@
         ...
     run.finish(verdict="supported", outcome_reason="supported", summary="...")
 
-A report counts once its call returns: the Exchange has it or, where that has been away for longer than a short patience,
+A report counts once its call returns: the Exchange has it or, where that has been away for longer than a short while,
 it is on this disk, in the spool, from where it is sent in order as soon as the Exchange answers. Whatever needs an
 answer, above all a gate, waits. Sending the same report twice is harmless, so nothing is lost and nothing is recorded
 twice. httpx and the standard library are all it needs. Tokens are sent, never printed, and never written to the spool.
