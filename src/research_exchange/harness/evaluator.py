@@ -93,9 +93,7 @@ class Evaluator:
 
     def manifest_file(self) -> bytes:
         """The items as JSON lines: id, question and reference, in order."""
-        return jsonl(
-            {"item_id": item.id, "question": item.question, "reference": item.reference} for item in self.items
-        )
+        return jsonl({"item_id": item.id, "prompt": item.question, "reference": item.reference} for item in self.items)
 
     def prompt(self, question: str) -> str:
         return self.prompt_template.replace(QUESTION, question)
@@ -130,8 +128,9 @@ class Evaluator:
 
     def _grade(self, item: Item, completion: str) -> Answer:
         prediction = self.parser(completion)
-        further = {metric: grade(completion, item) for metric, grade in self.further.items()}
-        return Answer(item.id, completion, prediction, item.reference, int(prediction == item.reference), further)
+        further = {metric: of(completion, item) for metric, of in self.further.items()}
+        grade = int(prediction == item.reference)
+        return Answer(item.id, completion, prediction, item.reference, grade, further, item.question)
 
     def _code_sha256(self) -> str:
         """Of the source of the parser, of what it names, and of the modules that sample, compare and read numbers."""

@@ -25,6 +25,14 @@ class Answer:
     """In the metric's original units; for exact match 1 or 0."""
     further: Mapping[str, float] = field(default_factory=dict)
     """Further metrics of the same completion, by name."""
+    prompt: str = ""
+    """The item's question, as an audit of generated tasks looks for it (R-195); left out of the rows if empty."""
+
+    @property
+    def words(self) -> dict[str, str]:
+        """What was asked and answered, as it stands in a row."""
+        asked = {"prompt": self.prompt} if self.prompt else {}
+        return {**asked, "completion": self.completion}
 
 
 @dataclass(frozen=True)
@@ -82,8 +90,8 @@ class ArmScore:
     def prediction_rows(self, *, completions: bool = True) -> Iterator[dict[str, Any]]:
         """One row per item and metric with what was answered and expected (R-134, R-16B).
 
-        The completion stands in the metric's own row. Rows of further metrics leave the prediction null: their grade
-        follows from the whole completion, not from the parsed answer.
+        The words stand in the metric's own row. Rows of further metrics leave the prediction null: their grade follows
+        from the whole completion, not from the parsed answer.
         """
         for answer in self.answers:
             row = {
@@ -94,7 +102,7 @@ class ArmScore:
                 "value": answer.value,
                 "checkpoint": self.checkpoint,
             }
-            yield row | {"completion": answer.completion} if completions else row
+            yield row | answer.words if completions else row
             for metric, value in answer.further.items():
                 yield row | {"metric": metric, "prediction": None, "value": value}
 
@@ -121,7 +129,7 @@ class ArmScore:
                 f"The predictions of {self.arm} take {len(bare)} bytes, and a file at most {limit}; "
                 "evaluate fewer items, or give the parser shorter answers."
             )
-        rows = ({"item_id": answer.item_id, "completion": answer.completion} for answer in self.answers)
+        rows = ({"item_id": answer.item_id, **answer.words} for answer in self.answers)
         pieces = enumerate(chunks(rows, limit), start=1)
         logs = [EvidenceFile(f"completions-{self._label}-{number}.jsonl", "log", piece) for number, piece in pieces]
         return [EvidenceFile(self.predictions_name, "predictions", bare), *logs]

@@ -1,18 +1,20 @@
 """Audits of generated tasks, as the Exchange reads them."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import tinker
 
 from research_exchange.client import Run
-from research_exchange.harness import Item
+from research_exchange.harness import ArmScore, Comparison, Item
 from research_exchange.harness.audit import Solution, audit_generated, held_out, sampling_solver
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.grading import numeric_answer
+from research_exchange.harness.scores import Answer
 from tests.research_exchange.client.serving import ServedExchange
-from tests.research_exchange.harness.comparing import gate, new_run, with_seeds
+from tests.research_exchange.harness.comparing import evaluator, gate, new_run, with_seeds
 
 ITEMS = [Item(f"q{number}", f"What is {number} times 100?", f"{number * 100}") for number in range(5)]
 SAMPLE = 8
@@ -58,6 +60,20 @@ def test_an_honest_audit_passes_and_its_files_are_kept(served: ServedExchange) -
     computed = gate(run, "generation_audit")["computed"]
     assert (computed["sample_size"], computed["label_errors"], computed["overlaps"]) == (SAMPLE, 0, 0)
     assert computed["counts"] == {"generated": 14, "accepted": 12, "rejected": 1, "execution_errors": 1}
+
+
+def test_r195_prompts_in_the_predictions_tie_the_evaluation_set_to_what_was_scored(served: ServedExchange) -> None:
+    frozen = evaluator(items=tuple(ITEMS))
+    answers = tuple(Answer(i.id, "7", "7", i.reference, 0, prompt=i.question) for i in ITEMS)
+    untold = tuple(replace(answer, prompt="") for answer in answers)
+    for rows, tied in ((answers, True), (untold, False)):
+        run = new_run(served, spec())
+        audited(run, tasks())
+        comparison = Comparison(run, frozen, arms=("trained", "untrained"))
+        comparison.freeze()
+        comparison.add(ArmScore("untrained", 0, frozen.metric, frozen.id, rows))
+        assert gate(run, "generation_audit")["status"] == "passed"
+        assert ("R-195" not in {flag["rule"] for flag in run.judgment()["flags"]}) == tied
 
 
 def test_wrong_labels_fail_until_they_are_repaired(served: ServedExchange) -> None:

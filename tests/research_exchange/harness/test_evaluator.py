@@ -171,7 +171,7 @@ def test_r163_predictions_that_are_too_large_leave_their_completions_to_further_
     predictions, *logs = scored.files(limit=12_000)
     assert predictions.name == whole.name
     assert all(len(file.content) <= 12_000 for file in (predictions, *logs))
-    assert len({file.name for file in logs}) == len(logs) == 2
+    assert len({file.name for file in logs}) == len(logs) > 1
     assert len(read_predictions(predictions.content).rows) == 40
     words = [json.loads(line) for file in logs for line in file.content.splitlines()]
     assert words == [{"item_id": item.id, "completion": "word " * 100} for item in frozen.items]
