@@ -98,7 +98,7 @@ def test_r16c_one_changed_byte_withholds_the_verdict(demo: Demo) -> None:
     observations = demo.blob("observations.jsonl")
     original = observations.read_bytes()
     observations.chmod(0o644)
-    observations.write_bytes(original.replace(b'"value": 0', b'"value": 1', 1))
+    observations.write_bytes(original.replace(b'"value":0', b'"value":1', 1))
     judged = demo.rx("judge", demo.record["id"])
     observations.write_bytes(original)
     assert judged.returncode == 1
