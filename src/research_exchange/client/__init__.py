@@ -16,7 +16,17 @@ twice. httpx and the standard library are all it needs. Tokens are sent, never p
 """
 
 from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
+from research_exchange.client.events import Event
 from research_exchange.client.exchange import Exchange
 from research_exchange.client.run import Evidence, GateReading, Run
 
-__all__ = ["Evidence", "Exchange", "ExchangeError", "ExchangeRefused", "ExchangeUnreachable", "GateReading", "Run"]
+__all__ = [
+    "Event",
+    "Evidence",
+    "Exchange",
+    "ExchangeError",
+    "ExchangeRefused",
+    "ExchangeUnreachable",
+    "GateReading",
+    "Run",
+]

@@ -1,6 +1,10 @@
 """A Research Exchange, in the hands of whoever registers specs, starts runs and reads them."""
 
+from collections.abc import Iterator
+from urllib.parse import quote
+
 from research_exchange.client.connection import PATIENCE_SECONDS, Connection, Json
+from research_exchange.client.events import Event, follow
 from research_exchange.client.run import Run
 
 __all__ = ["Exchange"]
@@ -21,14 +25,63 @@ class Exchange:
         """Whether it is up right now."""
         return self._http.is_up()
 
-    def register(self, raw_spec: bytes, *, legacy: bool = False) -> str:
+    # --- Ideas and the versions made from them ---
+
+    def ideas(self, *, limit: int = 50, offset: int = 0) -> Json:
+        """A page of ideas, newest first: `{"ideas", "total", "next"}`."""
+        return self._page("/api/ideas", limit, offset)
+
+    def idea(self, idea_id: str) -> Json:
+        """An idea with its snapshots and the versions made from it."""
+        return self._http.send_json("GET", f"/api/ideas/{idea_id}")
+
+    def add_idea(self, title: str, **texts: str) -> Json:
+        """Save an idea: its title, and any of `summary`, `source_url` and `triage`."""
+        return self._http.send_json("POST", "/api/ideas", {"title": title, **texts})
+
+    def revise_idea(self, idea_id: str, **texts: str | None) -> Json:
+        """Say an idea anew. What is left out stays as it is, and None empties it; earlier words stay on record."""
+        return self._http.send_json("POST", f"/api/ideas/{idea_id}/snapshots", texts)
+
+    def draft(self, idea_id: str) -> Json:
+        """A spec to go on from, and what it still lacks: `{"idea", "spec", "lint"}`. Nothing is saved."""
+        return self._http.send_json("POST", f"/api/ideas/{idea_id}/draft")
+
+    def specs(self, *, limit: int = 50, offset: int = 0, idea_id: str | None = None) -> Json:
+        """A page of spec versions, newest first: `{"specs", "total", "next"}`."""
+        return self._page("/api/specs", limit, offset, idea=idea_id)
+
+    def about_spec(self, spec_id: str) -> Json:
+        """When a version was saved, from which idea and which version, and its hash."""
+        return self._http.send_json("GET", f"/api/specs/{spec_id}/about")
+
+    def lint(self, spec_id: str) -> list[Json]:
+        """What lint finds in a version."""
+        findings: list[Json] = self._http.send_json("GET", f"/api/specs/{spec_id}/lint")["findings"]
+        return findings
+
+    def brief(self, spec_id: str, *, run_id: str | None = None, profile: str = "spindle") -> Json:
+        """The brief that a runner of a version gets: `{"spec_id", "run", "profile", "sha256", "brief"}`."""
+        params = {"profile": profile, **({"run": run_id} if run_id else {})}
+        return self._http.send_json("GET", f"/api/specs/{spec_id}/brief", params=params)
+
+    def register(
+        self, raw_spec: bytes, *, legacy: bool = False, idea_id: str | None = None, parent: str | None = None
+    ) -> str:
         """Save a spec as an immutable version and return its id; the same bytes have the same id.
 
-        `legacy` admits one that lint finds errors in, such as one written before features were declared (R-026).
+        Args:
+            raw_spec: The spec, byte for byte as it is to be kept.
+            legacy: Admits one that lint finds errors in, such as one written before features were declared (R-026).
+            idea_id: The idea that it was made from.
+            parent: The version that it was made from.
         """
-        params = {"legacy": "true"} if legacy else {}
+        named = {"idea": idea_id, "parent": parent, "legacy": "true" if legacy else None}
+        params = {name: value for name, value in named.items() if value}
         spec_id: str = self._http.send("POST", "/api/specs", raw_spec, params=params).json()["id"]
         return spec_id
+
+    # --- Runs ---
 
     def create_run(self, spec_id: str, *, redo_of: str | None = None, queue: bool = False) -> Run:
         """A new run of a saved spec, with the token that its script will report with.
@@ -78,11 +131,17 @@ class Exchange:
         """An existing run, to read and to judge."""
         return Run(self.url, run_id, self._http.token, patience=self.patience)
 
-    def runs(self, *, limit: int = 50, spec_id: str | None = None) -> list[Json]:
-        """The newest runs, of one spec version or of all, one short record each."""
-        params = {"limit": str(limit), **({"spec": spec_id} if spec_id else {})}
-        listed: list[Json] = self._http.send_json("GET", "/api/runs", params=params)["runs"]
-        return listed
+    def runs(
+        self, *, limit: int = 50, offset: int = 0, spec_id: str | None = None, state: str | None = None
+    ) -> list[Json]:
+        """The newest runs, of one spec version or of all, in one state or in any, one short record each."""
+        return list(self.runs_page(limit=limit, offset=offset, spec_id=spec_id, state=state)["runs"])
+
+    def runs_page(
+        self, *, limit: int = 50, offset: int = 0, spec_id: str | None = None, state: str | None = None
+    ) -> Json:
+        """The same with what else there is: `{"runs", "total", "next"}`."""
+        return self._page("/api/runs", limit, offset, spec=spec_id, state=state)
 
     def spec_bytes(self, spec_id: str) -> bytes:
         """A spec version, byte for byte as it was registered."""
@@ -95,3 +154,36 @@ class Exchange:
     def posted(self, run_id: str, sequence: int) -> bytes:
         """The bytes of one update as they were posted."""
         return self._http.send("GET", f"/api/runs/{run_id}/updates/{sequence}").content
+
+    def file(self, run_id: str, name: str) -> bytes:
+        """A file of evidence."""
+        return self._http.send("GET", f"/api/runs/{run_id}/evidence/{quote(name, safe='')}").content
+
+    def events(self, run_id: str, *, after: str | None = None) -> Iterator[Event]:
+        """What happens to a run, while it happens, from its beginning or after an event; see `follow`."""
+        return follow(self._http, f"/api/runs/{run_id}/events", after=after)
+
+    # --- Who may do what, who is told, and who did what ---
+
+    def tokens(self, *, limit: int = 50, offset: int = 0, run_id: str | None = None) -> Json:
+        """A page of tokens, without their secrets: `{"tokens", "total", "next"}`."""
+        return self._page("/api/tokens", limit, offset, run=run_id)
+
+    def give_token(self, role: str, name: str, *, run_id: str | None = None, days: int | None = None) -> Json:
+        """A new token. The answer holds the secret, in `token`; nobody can read it again."""
+        asked = {"role": role, "name": name, "run": run_id, "days": days}
+        return self._http.send_json(
+            "POST", "/api/tokens", {name: value for name, value in asked.items() if value is not None}
+        )
+
+    def revoke_token(self, token_id: str) -> Json:
+        """Make a token useless from now on."""
+        return self._http.send_json("DELETE", f"/api/tokens/{token_id}")
+
+    def audit(self, *, limit: int = 50, offset: int = 0, subject: str | None = None) -> Json:
+        """A page of who did what, newest first: `{"audit", "total", "next"}`."""
+        return self._page("/api/audit", limit, offset, subject=subject)
+
+    def _page(self, path: str, limit: int, offset: int, **wanted: str | None) -> Json:
+        chosen = {name: value for name, value in wanted.items() if value is not None}
+        return self._http.send_json("GET", path, params={"limit": str(limit), "offset": str(offset), **chosen})

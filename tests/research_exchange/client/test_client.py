@@ -6,7 +6,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,18 +13,6 @@ import pytest
 from research_exchange.client import Exchange, ExchangeError, ExchangeRefused, ExchangeUnreachable, Run
 from tests.research_exchange.client.serving import ServedExchange, free_port, served_exchange
 from tests.research_exchange.client.specs import SPEC
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedExchange]:
-    with served_exchange(tmp_path_factory.mktemp("served")) as exchange:
-        yield exchange
-
-
-@pytest.fixture
-def run(served: ServedExchange) -> Run:
-    exchange = served.connect()
-    return exchange.create_run(exchange.register(json.dumps(SPEC).encode()))
 
 
 def test_the_same_bytes_are_the_same_spec(served: ServedExchange) -> None:

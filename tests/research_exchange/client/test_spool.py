@@ -8,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +18,6 @@ from research_exchange.client.connection import Connection
 from research_exchange.client.spool import Report, Spool, SpoolProblem
 from tests.research_exchange.client.serving import ServedExchange, free_port, served_exchange
 from tests.research_exchange.client.specs import SPEC
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedExchange]:
-    with served_exchange(tmp_path_factory.mktemp("served")) as exchange:
-        yield exchange
-
-
-@pytest.fixture
-def run(served: ServedExchange) -> Run:
-    exchange = served.connect()
-    return exchange.create_run(exchange.register(json.dumps(SPEC).encode()))
 
 
 def steps(run: Run) -> list[float]:
