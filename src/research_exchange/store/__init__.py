@@ -1,4 +1,6 @@
-"""Where the Exchange keeps what it was told: a database of append-only rows, and a folder of evidence bytes by content.
+"""Where the Exchange keeps what it was told: append-only rows in a database, and evidence bytes by their content.
+
+The database is SQLite or PostgreSQL, the bytes are in a folder or in S3.
 
 `Store` opens both and hands out transactions: a `Reader` sees one consistent moment, a `Writer` adds rows and never
 changes one. The tables come from the packaged Alembic migrations, which `Store.open` brings up to date.
@@ -14,6 +16,7 @@ from research_exchange.store.blobs import (
     StorageUnreachable,
     StoredBlob,
 )
+from research_exchange.store.database import BadDatabaseUrl
 from research_exchange.store.identifiers import Clock, Identifiers, RandomIdentifiers, utc_now
 from research_exchange.store.records import (
     ASKED_FOR,
@@ -47,6 +50,7 @@ from research_exchange.store.transactions import Reader, Writer
 __all__ = [
     "ASKED_FOR",
     "AuditRecord",
+    "BadDatabaseUrl",
     "BlobStore",
     "BlobTooLarge",
     "Cancellation",

@@ -1,41 +1,46 @@
-"""The database connection: SQLite set up so that a committed row survives a power cut, and its schema kept current."""
+"""The database: its schema kept current, and transactions of which at most one writes at a time."""
 
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from alembic import command
 from alembic.config import Config
-from sqlalchemy import Connection, Engine, create_engine, event
+from sqlalchemy import Connection, make_url
+from sqlalchemy.exc import ArgumentError
 
-BUSY_TIMEOUT_MS = 30_000
-"""How long a writer waits for another one before it gives up."""
+from research_exchange.store.engines import Backend, PostgreSQL, SQLite
 
-_PRAGMAS = (
-    "PRAGMA journal_mode = WAL",
-    "PRAGMA synchronous = FULL",
-    "PRAGMA foreign_keys = ON",
-)
+
+class BadDatabaseUrl(OSError):
+    """A database that this Exchange cannot use, as one sentence without a password in it."""
 
 
 class Database:
-    """An engine whose transactions are either reads of one moment or writes, one writer at a time."""
+    """A database whose transactions are either reads of one moment or writes, one writer at a time."""
 
     def __init__(self, url: str) -> None:
-        self._engine = _engine(url)
+        """
+        Args:
+            url: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
+
+        Raises:
+            BadDatabaseUrl: It is another one, or its driver is not installed.
+        """
+        self._backend = _backend(url)
+        self._engine = self._backend.engine
         self._migrate()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
-        with self._engine.connect() as connection, connection.begin():
+        with self._backend.reading() as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """A transaction that holds the write lock from its start: what it reads is still true when it writes."""
-        with self._engine.connect().execution_options(immediate=True) as connection, connection.begin():
+        with self._backend.writing() as connection, connection.begin():
+            self._backend.lock(connection)
             yield connection
 
     def close(self) -> None:
@@ -50,21 +55,23 @@ class Database:
             command.upgrade(config, "head")
 
 
-def _engine(url: str) -> Engine:
-    # No limit of its own: a thread that waits for the write lock must not keep readers from their connections.
-    engine = create_engine(url, pool_size=0)
-    event.listen(engine, "connect", _prepare)
-    event.listen(engine, "begin", _begin)
-    return engine
+def _backend(text: str) -> Backend:
+    try:
+        url = make_url(text)
+    except ArgumentError:
+        raise BadDatabaseUrl(f"The database URL must have the form {_FORMS}.") from None
+    try:
+        match url.get_backend_name():
+            case "sqlite":
+                return SQLite(url)
+            case "postgresql" | "postgres":
+                return PostgreSQL(url)
+            case other:
+                raise BadDatabaseUrl(f"The database URL must have the form {_FORMS}; {other} is not supported.")
+    except ModuleNotFoundError:
+        raise BadDatabaseUrl(
+            "Using PostgreSQL takes a further package: pip install 'research-exchange[postgres]'."
+        ) from None
 
 
-def _prepare(connection: sqlite3.Connection, _: Any) -> None:
-    # The driver would open transactions at moments of its own choice; `_begin` says when.
-    connection.isolation_level = None
-    for pragma in (f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", *_PRAGMAS):
-        connection.execute(pragma).close()
-
-
-def _begin(connection: Connection) -> None:
-    immediate = connection.get_execution_options().get("immediate", False)
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN DEFERRED")
+_FORMS = "sqlite:///FILE or postgresql://USER:PASSWORD@HOST/NAME"

@@ -15,10 +15,9 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
-    Text,
 )
 
-from research_exchange.store.columns import Instant
+from research_exchange.store.columns import Instant, Words
 
 metadata = MetaData()
 
@@ -27,8 +26,8 @@ ideas = Table(
     metadata,
     Column("id", String(15), primary_key=True),
     Column("created_at", Instant, nullable=False, index=True),
-    Column("author", Text, nullable=False),
-    Column("source_key", Text, unique=True),
+    Column("author", Words, nullable=False),
+    Column("source_key", Words, unique=True),
 )
 
 idea_snapshots = Table(
@@ -37,11 +36,11 @@ idea_snapshots = Table(
     Column("idea_id", ForeignKey("ideas.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("at", Instant, nullable=False),
-    Column("author", Text, nullable=False),
-    Column("title", Text, nullable=False),
-    Column("summary", Text),
-    Column("source_url", Text),
-    Column("triage", Text),
+    Column("author", Words, nullable=False),
+    Column("title", Words, nullable=False),
+    Column("summary", Words),
+    Column("source_url", Words),
+    Column("triage", Words),
     PrimaryKeyConstraint("idea_id", "number"),
 )
 
@@ -50,7 +49,7 @@ specs = Table(
     metadata,
     Column("id", String(14), primary_key=True),
     Column("sha256", String(64), nullable=False, unique=True),
-    Column("title", Text, nullable=False),
+    Column("title", Words, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("raw", LargeBinary, nullable=False),
 )
@@ -87,7 +86,7 @@ tokens = Table(
         CheckConstraint("role IN ('admin', 'researcher', 'reviewer', 'runner')"),
         nullable=False,
     ),
-    Column("name", Text, nullable=False),
+    Column("name", Words, nullable=False),
     Column("run_id", ForeignKey("runs.id"), index=True),
     Column("created_at", Instant, nullable=False),
     Column("expires_at", Instant),
@@ -100,10 +99,10 @@ audit = Table(
     metadata,
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("at", Instant, nullable=False),
-    Column("actor", Text, nullable=False),
-    Column("action", Text, nullable=False),
-    Column("subject", Text, nullable=False, index=True),
-    Column("detail", Text, nullable=False),
+    Column("actor", Words, nullable=False),
+    Column("action", Words, nullable=False),
+    Column("subject", Words, nullable=False, index=True),
+    Column("detail", Words, nullable=False),
 )
 
 queue = Table(
@@ -113,8 +112,8 @@ queue = Table(
     Column("number", Integer, nullable=False),
     Column("queued_at", Instant, nullable=False),
     Column("not_before", Instant, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("by", Text, nullable=False),
+    Column("reason", Words, nullable=False),
+    Column("by", Words, nullable=False),
     PrimaryKeyConstraint("run_id", "number"),
 )
 
@@ -124,7 +123,7 @@ queue_claims = Table(
     Column("run_id", String(14), nullable=False),
     Column("number", Integer, nullable=False),
     Column("at", Instant, nullable=False),
-    Column("by", Text, nullable=False),
+    Column("by", Words, nullable=False),
     PrimaryKeyConstraint("run_id", "number"),
     ForeignKeyConstraint(["run_id", "number"], ["queue.run_id", "queue.number"]),
 )
@@ -134,8 +133,8 @@ cancellations = Table(
     metadata,
     Column("run_id", ForeignKey("runs.id"), primary_key=True),
     Column("at", Instant, nullable=False),
-    Column("by", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    Column("by", Words, nullable=False),
+    Column("reason", Words, nullable=False),
 )
 
 sessions = Table(
@@ -168,7 +167,7 @@ session_ends = Table(
     Column("session_id", ForeignKey("sessions.id"), primary_key=True),
     Column("ended_at", Instant, nullable=False),
     Column("exit_code", Integer),
-    Column("reason", Text, nullable=False),
+    Column("reason", Words, nullable=False),
 )
 
 updates = Table(
@@ -181,7 +180,7 @@ updates = Table(
     Column("sha256", String(64), nullable=False),
     Column("size", Integer, nullable=False),
     Column("raw", LargeBinary, nullable=False),
-    Column("idempotency_key", Text),
+    Column("idempotency_key", Words),
     PrimaryKeyConstraint("run_id", "sequence"),
     Index("ix_updates_idempotency_key", "run_id", "idempotency_key", unique=True),
 )
@@ -190,7 +189,7 @@ evidence = Table(
     "evidence",
     metadata,
     Column("run_id", ForeignKey("runs.id"), nullable=False),
-    Column("name", Text, nullable=False),
+    Column("name", Words, nullable=False),
     Column("position", Integer, nullable=False),
     Column("kind", String(64), nullable=False),
     Column("sha256", String(64), nullable=False),
@@ -207,8 +206,8 @@ refusals = Table(
     metadata,
     Column("run_id", ForeignKey("runs.id"), nullable=False),
     Column("number", Integer, nullable=False),
-    Column("name", Text, nullable=False),
-    Column("problems", Text, nullable=False),
+    Column("name", Words, nullable=False),
+    Column("problems", Words, nullable=False),
     Column("update_sequence", Integer),
     Column("received_at", Instant, nullable=False),
     PrimaryKeyConstraint("run_id", "number"),
@@ -221,7 +220,7 @@ outcomes = Table(
     Column("run_id", ForeignKey("runs.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("recorded_at", Instant, nullable=False),
-    Column("cause", Text, nullable=False),
+    Column("cause", Words, nullable=False),
     Column("validator_version", String(64), nullable=False),
     Column("judgment", LargeBinary, nullable=False),
     Column("after_session", Integer, nullable=False, server_default="0"),
@@ -257,9 +256,9 @@ hooks = Table(
     metadata,
     Column("id", String(15), primary_key=True),
     Column("kind", String(16), CheckConstraint("kind IN ('webhook', 'slack')"), nullable=False),
-    Column("url", Text, nullable=False),
-    Column("secret_ref", Text),
-    Column("events", Text, nullable=False),
+    Column("url", Words, nullable=False),
+    Column("secret_ref", Words),
+    Column("events", Words, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("removed_at", Instant),
 )
@@ -270,7 +269,7 @@ deliveries = Table(
     Column("hook_id", ForeignKey("hooks.id"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("run_id", ForeignKey("runs.id"), nullable=False, index=True),
-    Column("event", Text, nullable=False),
+    Column("event", Words, nullable=False),
     Column("at", Instant, nullable=False),
     Column("attempts", Integer, nullable=False),
     Column(
@@ -280,6 +279,6 @@ deliveries = Table(
         nullable=False,
         index=True,
     ),
-    Column("detail", Text, nullable=False),
+    Column("detail", Words, nullable=False),
     PrimaryKeyConstraint("hook_id", "number"),
 )

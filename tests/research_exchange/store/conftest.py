@@ -1,9 +1,10 @@
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, make_url
 
 from research_exchange.documents.gates import Applicability, GateResult, GateStatus
 from research_exchange.store import (
@@ -17,10 +18,13 @@ from research_exchange.store import (
     Store,
     Writer,
 )
+from tests.services.postgresql import PostgreSQLServer, running_postgresql
 from tests.services.seaweedfs import SeaweedFS, running_seaweedfs
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 SPEC, RUN, TOKEN = "exp_0123456789", "run_0123456789", "rxr_a-secret"
+POSTGRESQL_TEMPLATE = "test_1"
+DRIVERS = {"sqlite": "sqlite", "postgresql": "postgresql+psycopg"}
 IDEA, SESSION, HOOK = "idea_0123456789", "ses_0123456789", "hook_0123456789"
 
 
@@ -29,9 +33,42 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of the current schema; a copy is much faster than all the migrations."""
+    folder = tmp_path_factory.mktemp("template")
+    Store.open(folder).close()
+    return folder / "exchange.sqlite3"
+
+
+@pytest.fixture(scope="session")
+def postgresql(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PostgreSQLServer]:
+    """A server with a template database of the current schema."""
+    with running_postgresql() as server:
+        template = server.create()
+        assert template == POSTGRESQL_TEMPLATE
+        Store.open(tmp_path_factory.mktemp("template"), server.url(template)).close()
+        yield server
+
+
 @pytest.fixture
-def database_url(data: Path) -> str:
-    return f"sqlite:///{data / 'exchange.sqlite3'}"
+def sqlite_url(data: Path, sqlite_template: Path) -> str:
+    data.mkdir(exist_ok=True)
+    shutil.copy(sqlite_template, data)
+    return f"sqlite:///{data / sqlite_template.name}"
+
+
+@pytest.fixture
+def postgresql_url(postgresql: PostgreSQLServer) -> Iterator[str]:
+    database = postgresql.create(POSTGRESQL_TEMPLATE)
+    yield postgresql.url(database)
+    postgresql.drop(database)
+
+
+@pytest.fixture(params=["sqlite_url", "postgresql_url"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    chosen: str = request.getfixturevalue(request.param)
+    return chosen
 
 
 @pytest.fixture
@@ -50,7 +87,7 @@ def raw(store: Store, database_url: str) -> Iterator[Connection]:
     """A plain connection to a database that has one row in every table but those of specs, runs and tokens."""
     with store.writing() as writer:
         one_row_in_every_table(writer)
-    engine = create_engine(database_url)
+    engine = create_engine(make_url(database_url).set(drivername=DRIVERS[database_url.partition(":")[0]]))
     with engine.connect() as connection:
         yield connection
     engine.dispose()

@@ -21,6 +21,9 @@ class OutcomeReader(Transaction):
             for row in self._all(query)
         ]
 
+    def count_outcomes(self, run_id: str) -> int:
+        return self._last(tables.outcomes.c.number, tables.outcomes.c.run_id == run_id)
+
     def standing_outcomes(self, run_ids: Sequence[str]) -> dict[str, OutcomeRecord]:
         """For each of these runs that has any, the outcome that stands."""
         kept, later = tables.outcomes, tables.outcomes.alias("later")

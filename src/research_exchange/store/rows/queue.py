@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, select
+from sqlalchemy import Row, Select, exists, select
 
 from research_exchange.store import tables
 from research_exchange.store.records import Cancellation, QueuedRun, QueueRecord
@@ -23,6 +23,16 @@ class QueueReader(RunReader):
     def queue_entries(self, run_id: str) -> list[QueueRecord]:
         """Every time that a run was queued, oldest first."""
         query = _SELECT_QUEUE.where(tables.queue.c.run_id == run_id).order_by(tables.queue.c.number)
+        return [_entry(row) for row in self._all(query)]
+
+    def taken(self, since: datetime) -> list[QueueRecord]:
+        """The newest entry of each run that was taken after `since`, of runs that were not cancelled."""
+        later = tables.queue.alias("later")
+        query = _SELECT_QUEUE.where(
+            tables.queue_claims.c.at >= since,
+            ~exists().where(later.c.run_id == tables.queue.c.run_id, later.c.number > tables.queue.c.number),
+            ~exists().where(tables.cancellations.c.run_id == tables.queue.c.run_id),
+        )
         return [_entry(row) for row in self._all(query)]
 
     def cancellation(self, run_id: str) -> Cancellation | None:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, and_, case, exists, literal, or_, select
+from sqlalchemy import ColumnElement, Row, Select, and_, case, exists, func, literal, or_, select
 
 from research_exchange.documents.launch import LaunchMode
 from research_exchange.store import tables
@@ -40,9 +40,8 @@ class RunReader(Transaction):
         return self._run_records(query.order_by(tables.runs.c.created_at, tables.runs.c.id))
 
     def unsettled_runs(self) -> list[str]:
-        """Runs without any recorded outcome, oldest first."""
-        recorded = select(tables.outcomes.c.run_id)
-        query = select(tables.runs.c.id).where(tables.runs.c.id.not_in(recorded)).order_by(tables.runs.c.created_at)
+        """Runs that may have ended without an outcome on record, oldest first: something came after the last one."""
+        query = select(tables.runs.c.id).where(_IS_UNSETTLED).order_by(tables.runs.c.created_at)
         return list(self._connection.execute(query).scalars())
 
     def _run_records(self, query: Select[Any]) -> list[RunRecord]:
@@ -82,6 +81,21 @@ _SAW_AN_OUTCOME = exists().where(
     _outcomes.c.run_id == _sessions.c.run_id,
     _outcomes.c.after_session >= _sessions.c.number,
     _outcomes.c.cause != ASKED_FOR,
+)
+
+_LAST_OUTCOME = (
+    select(func.max(_outcomes.c.recorded_at))
+    .where(_outcomes.c.run_id == tables.runs.c.id, _outcomes.c.cause != ASKED_FOR)
+    .scalar_subquery()
+)
+_HAS_AN_OUTCOME = exists().where(_outcomes.c.run_id == tables.runs.c.id, _outcomes.c.cause != ASKED_FOR)
+_IS_UNSETTLED = or_(
+    exists().where(
+        tables.updates.c.run_id == tables.runs.c.id,
+        or_(~_HAS_AN_OUTCOME, tables.updates.c.received_at >= _LAST_OUTCOME),
+    ),
+    exists().where(_sessions.c.run_id == tables.runs.c.id, _IS_NEWEST, ~_HAS_NOT_ENDED, ~_SAW_AN_OUTCOME),
+    and_(exists().where(tables.cancellations.c.run_id == tables.runs.c.id), ~_HAS_AN_OUTCOME),
 )
 
 _PHASE = case(

@@ -14,8 +14,8 @@ depends_on = None
 def upgrade() -> None:
     """The runners' tokens given out before keep working, as they were: without an end."""
     moment = sa.DateTime(timezone=True)
-    op.drop_index("ix_tokens_run_id", "tokens")
-    op.rename_table("tokens", "older_tokens")
+    op.execute("CREATE TABLE older_tokens AS SELECT * FROM tokens")
+    op.drop_table("tokens")
     op.create_table(
         "tokens",
         sa.Column("id", sa.String(14), primary_key=True),
