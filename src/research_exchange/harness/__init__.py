@@ -7,7 +7,9 @@ rules that the Exchange applies (`research_exchange.evaluation`, `research_excha
 
 from research_exchange.harness.activation import publish_pilot, stop_at
 from research_exchange.harness.adapters import Adapter, download_adapter
+from research_exchange.harness.audit import Solution, audit_generated, held_out, sampling_solver
 from research_exchange.harness.capacity import CapacityClock, CapacityExhausted, capacity_clock
+from research_exchange.harness.checkpoints import Checkpoints
 from research_exchange.harness.comparison import Comparison
 from research_exchange.harness.correctness import (
     CorrectnessPreflight,
@@ -30,6 +32,8 @@ from research_exchange.harness.evaluator import Evaluator, Item
 from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, publish_feasibility
 from research_exchange.harness.fixed_inputs import Exhibit, input_exhibit, output_exhibit
 from research_exchange.harness.fixed_state import FixedState, Gradient, loss_of
+from research_exchange.harness.grading import exact_match, numeric_answer
+from research_exchange.harness.learning_rates import LearningRateSearch
 from research_exchange.harness.manifests import Batch, Consumption, PairedBatches, publish_manifests
 from research_exchange.harness.models import ServedModel, closest_model, served_model
 from research_exchange.harness.probe import Probe, ProbedArm, probe_arms
@@ -51,6 +55,7 @@ __all__ = [
     "CapacityExhausted",
     "Case",
     "Cause",
+    "Checkpoints",
     "Comparison",
     "Consumption",
     "CorrectnessPreflight",
@@ -63,6 +68,7 @@ __all__ = [
     "Gradient",
     "HarnessError",
     "Item",
+    "LearningRateSearch",
     "LossPath",
     "OptimizerPath",
     "PairedBatches",
@@ -73,16 +79,21 @@ __all__ = [
     "Restoration",
     "Schedule",
     "ServedModel",
+    "Solution",
+    "audit_generated",
     "capacity_clock",
     "closest_model",
     "code_revision",
     "deterministic_case",
     "download_adapter",
     "effective_config",
+    "exact_match",
+    "held_out",
     "input_exhibit",
     "jsonl",
     "largest_logprob_gap",
     "loss_of",
+    "numeric_answer",
     "output_exhibit",
     "policy_drift",
     "probe_arms",
@@ -92,6 +103,7 @@ __all__ = [
     "publish_pilot",
     "restore_equivalence",
     "revision_of",
+    "sampling_solver",
     "served_model",
     "service_client",
     "stability_signals",

@@ -11,21 +11,34 @@ class Progress:
     """Reports each step as metrics of the run, which is what `rx run` and the run's page show live."""
 
     def __init__(
-        self, run: Run, *, steps: int, seconds_after: float = 0.0, clock: Callable[[], float] = time.monotonic
+        self,
+        run: Run,
+        *,
+        steps: int,
+        done: int = 0,
+        seconds_after: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`seconds_after`: what is still to do after the last step, such as an evaluation, as measured before."""
+        """
+        Args:
+            steps: Of the whole training.
+            done: Steps that an earlier session took.
+            seconds_after: What is still to do after the last step, such as an evaluation, as measured before.
+        """
         self._clock = clock
         self._run = run
         self._steps = steps
+        self._done = done
         self._seconds_after = seconds_after
         self._started = self._last = clock()
         self.rows: list[dict[str, Any]] = []
-        """Every step's metrics, for the evidence."""
+        """The metrics of every step of this session, for the evidence."""
 
     def step(self, *, tokens: int, **metrics: float) -> None:
         """Report that the next step is done; it processed `tokens` tokens of prompts and completions."""
-        now, step = self._clock(), len(self.rows) + 1
-        seconds_per_step = (now - self._started) / step
+        now, taken = self._clock(), len(self.rows) + 1
+        step = self._done + taken
+        seconds_per_step = (now - self._started) / taken
         row = {
             "step": step,
             "steps": self._steps,

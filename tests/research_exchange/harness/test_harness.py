@@ -180,6 +180,13 @@ def test_progress_counts_steps_and_guesses_what_is_left(run: Run) -> None:
     assert [row["step"] for row in progress.rows] == [1, 2]
 
 
+def test_progress_goes_on_where_an_earlier_session_stopped(run: Run) -> None:
+    now = iter((0.0, 2.0))
+    Progress(run, steps=5, done=3, clock=lambda: next(now)).step(tokens=10)
+    metrics = run.record()["state"]["metrics"]
+    assert (metrics["step"]["value"], metrics["seconds_left"]["value"]) == (4, 2.0)
+
+
 def test_the_revision_names_commit_script_and_packages(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("1\n")
