@@ -17,7 +17,7 @@ from research_exchange.documents.spec import Spec
 from research_exchange.gate_results import DECISION_GATE
 from research_exchange.selection import EdgeRate
 
-__all__ = ["LEGACY_UNKNOWN_WITHHOLDS", "Basis", "Objection", "Outcome", "settle", "withholds"]
+__all__ = ["LEGACY_UNKNOWN_WITHHOLDS", "ON_SCIENCE_ALONE", "Basis", "Objection", "Outcome", "settle", "withholds"]
 
 LEGACY_UNKNOWN_WITHHOLDS: Final = False
 """Whether an unknown applicability withholds the verdict of a spec written before features were declared (R-212)."""
@@ -50,6 +50,10 @@ class Basis(StrEnum):
     """The run reports an inconclusive verdict, and nothing contradicts it."""
     AGREED = "agreed"
     """Everything that applies bears the reported verdict out."""
+
+
+ON_SCIENCE_ALONE = frozenset({Basis.DECISION, Basis.REPORTED, Basis.AGREED})
+"""What a verdict rests on that nothing about the execution or the report stands against; it may be inconclusive."""
 
 
 @dataclass(frozen=True)

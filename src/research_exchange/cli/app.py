@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from research_exchange.cli import bundles, comparing, exchange, judging, specs
+from research_exchange.cli import bundles, comparing, exchange, judging, running, specs
 from research_exchange.cli.console import NOT_CHECKED, USAGE, UsageProblem
 
 app = typer.Typer(
@@ -26,7 +26,12 @@ app.command(rich_help_panel=_SPEC)(specs.power)
 app.command(rich_help_panel=_SPEC)(specs.brief)
 app.command(rich_help_panel=_SPEC)(specs.schema)
 app.command(rich_help_panel=_SPEC)(comparing.diff)
-app.command(rich_help_panel=_RUN)(exchange.run)
+app.command(rich_help_panel=_RUN)(running.run)
+app.command(rich_help_panel=_RUN)(running.resume)
+app.command(rich_help_panel=_RUN)(running.redo)
+app.command(rich_help_panel=_RUN)(running.cancel)
+app.command(rich_help_panel=_RUN)(running.queue)
+app.command(rich_help_panel=_RUN)(running.work)
 app.command(rich_help_panel=_RUN)(judging.check)
 app.command(rich_help_panel=_RUN)(judging.judge)
 app.command(rich_help_panel=_RUN)(exchange.show)
@@ -76,12 +81,12 @@ def _code_for(trouble: Exception) -> int | None:
         return USAGE
 
     from research_exchange.client import ExchangeError, ExchangeRefused
-    from research_exchange.runner import ServiceError
+    from research_exchange.runner import CannotExecute, NoTimeLeft, ServiceError
     from research_exchange.runner.script import FolderTooLarge
     from research_exchange.server import CannotServe
 
     match trouble:
-        case ExchangeRefused() | FolderTooLarge() | CannotServe():
+        case ExchangeRefused() | FolderTooLarge() | CannotServe() | CannotExecute() | NoTimeLeft():
             return USAGE
         case ServiceError() | ExchangeError() | OSError():
             return NOT_CHECKED

@@ -1,4 +1,4 @@
-"""A run while it goes on."""
+"""One run, or several at once, while they go on."""
 
 from types import TracebackType
 from typing import Protocol, Self
@@ -12,9 +12,9 @@ from research_exchange.terminal.words import Json, literal
 
 
 class LiveView(Protocol):
-    """Shows updates as they come."""
+    """Shows updates as they come; where there are several runs, `run` says whose."""
 
-    def show(self, update: Json) -> None: ...
+    def show(self, update: Json, run: str = "") -> None: ...
 
     def __enter__(self) -> Self: ...
 
@@ -42,27 +42,27 @@ class LineView:
     ) -> None:
         return None
 
-    def show(self, update: Json) -> None:
+    def show(self, update: Json, run: str = "") -> None:
         for line in _remarks(update):
-            self._print(line)
+            self._print(line, run)
         if step := _step(update):
-            self._print(f"step {step['step']}/{step['steps']}  " + "  ".join(_readings(step)))
+            self._print(f"step {step['step']}/{step['steps']}  " + "  ".join(_readings(step)), run)
 
-    def _print(self, line: str) -> None:
-        self._console.print(literal(line), soft_wrap=True)
+    def _print(self, line: str, run: str) -> None:
+        self._console.print(literal(_said(line, run)), soft_wrap=True)
 
 
 class BarView:
-    """A progress bar with the latest readings under what was said so far."""
+    """A progress bar for each run, with its latest readings, under what was said so far."""
 
     def __init__(self, console: Console) -> None:
         self._progress = Progress(
-            TextColumn("step {task.completed:.0f}/{task.total:.0f}"),
+            TextColumn("{task.description}step {task.completed:.0f}/{task.total:.0f}"),
             BarColumn(bar_width=24),
             TextColumn("{task.fields[readings]}"),
             console=console,
         )
-        self._bar: TaskID | None = None
+        self._bars: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -73,13 +73,18 @@ class BarView:
     ) -> None:
         self._progress.stop()
 
-    def show(self, update: Json) -> None:
+    def show(self, update: Json, run: str = "") -> None:
         for line in _remarks(update):
-            self._progress.console.print(literal(line))
+            self._progress.console.print(literal(_said(line, run)))
         if step := _step(update):
-            if self._bar is None:
-                self._bar = self._progress.add_task("", total=step["steps"], readings="")
-            self._progress.update(self._bar, completed=step["step"], readings="  ".join(_readings(step)))
+            if run not in self._bars:
+                self._bars[run] = self._progress.add_task(_said("", run), total=step["steps"], readings="")
+            self._progress.update(self._bars[run], completed=step["step"], readings="  ".join(_readings(step)))
+
+
+def _said(line: str, run: str) -> str:
+    """With the run that it is about, where that has to be said."""
+    return f"{run}  {line}" if run else line
 
 
 def _remarks(update: Json) -> list[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.research_exchange.client.serving import ServedExchange
+from tests.research_exchange.runner.specs import spec_folder
 from tests.servers import SpindleServer
 
 SCRIPT = """
@@ -57,14 +58,7 @@ def test_what_to_try_next_can_be_typed_as_it_stands(
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Path:
-    folder = tmp_path / "spec"
-    folder.mkdir()
-    (folder / "train.py").write_text(SCRIPT)
-    path = folder / "spec.json"
-    path.write_text(
-        json.dumps({"title": "A [red]spec[/]", "command": "python train.py", "arms": [{"name": "only"}], "evil": "[/]"})
-    )
-    return path
+    return spec_folder(tmp_path / "spec", SCRIPT, title="A [red]spec[/]", evil="[/]")
 
 
 def test_a_run_is_shown_live_and_ends_with_its_verdict(rx: Rx, served: ServedExchange, spec: Path) -> None:
@@ -98,7 +92,7 @@ def test_the_same_as_json(rx: Rx, served: ServedExchange, spec: Path) -> None:
 
 def test_a_script_that_fails_is_told_with_where_to_look(rx: Rx, served: ServedExchange, spec: Path) -> None:
     (spec.parent / "train.py").write_text("raise SystemExit('out of luck')\n")
-    ran = rx("run", str(spec), "--data", str(served.data))
+    ran = rx("run", str(spec), "--data", str(served.data), COLUMNS="300")
     assert ran.returncode == 1
     assert "The script ended with exit code 1" in ran.stdout
     [log] = [line.partition("own words:")[2] for line in ran.stdout.splitlines() if "own words:" in line]
@@ -132,7 +126,7 @@ def test_what_goes_wrong_is_one_sentence_and_a_code(
     ("text", "sentence"),
     [
         ('{"title": "x"', "spec.json is not a spec: Not JSON at line 1, column 14"),
-        ('{"title": "x"}', "has no command to run"),
+        ('{"title": "x"}', "The spec has no command to run"),
     ],
 )
 def test_a_spec_that_cannot_run_is_refused(

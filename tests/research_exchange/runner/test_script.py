@@ -5,12 +5,13 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from research_exchange.client import Run
 from research_exchange.runner import script as script_module
-from research_exchange.runner.environment import patch_of, revision_of, script_environment
+from research_exchange.runner.environment import command_environment, named_variables, patch_of, revision_of, secrets_in
 from research_exchange.runner.limits import Limits
 from research_exchange.runner.script import FolderTooLarge, Script, copy_folder
 
@@ -85,9 +86,9 @@ def test_a_command_reads_what_it_is_given_and_nothing_else(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("limits", "command", "sign"),
     [
-        (Limits(memory_gib=0.25), "bytearray(2**29)", "MemoryError"),
-        (Limits(file_gib=1e-3), "open('large', 'wb', 0).write(bytes(2**21)) < 2**21 or 1/0; print('cut')", "cut"),
-        (Limits(open_files=20), "[open('/dev/null') for _ in range(30)]", "Too many open files"),
+        (Limits(memory=0.25), "bytearray(2**29)", "MemoryError"),
+        (Limits(file=1e-3), "open('large', 'wb', 0).write(bytes(2**21)) < 2**21 or 1/0; print('cut')", "cut"),
+        (Limits(files=20), "[open('/dev/null') for _ in range(30)]", "Too many open files"),
         (Limits(), "import resource; print('core', resource.getrlimit(resource.RLIMIT_CORE))", "core (0, 0)"),
     ],
 )
@@ -100,7 +101,7 @@ def test_limits_hold_in_a_script(tmp_path: Path, limits: Limits, command: str, s
 
 def test_processor_time_is_limited(tmp_path: Path) -> None:
     command = f"exec {sys.executable} -c 'while True: pass'"
-    with Script(command, tmp_path, ENVIRONMENT, tmp_path / "log", limits=Limits(cpu_minutes=1 / 60)) as script:
+    with Script(command, tmp_path, ENVIRONMENT, tmp_path / "log", limits=Limits(cpu=1 / 60)) as script:
         assert script.wait(20) in (-signal.SIGKILL, -signal.SIGXCPU)
 
 
@@ -149,14 +150,19 @@ def test_a_folder_that_is_no_experiment_is_refused(tmp_path: Path, monkeypatch: 
 
 def test_only_named_variables_reach_a_script() -> None:
     run = Run("http://127.0.0.1:1", "run_0123456789", "rxr_secret")
-    mine = {"HOME": "/home/me", "LANG": "C", "PATH": "/bin", "RX_ADMIN_TOKEN": "rxa_x", "AWS_SECRET_ACCESS_KEY": "y"}
-    given = script_environment(run, {"TINKER_API_KEY": "tml-k"}, "abc", mine)
-    assert set(given) == {
-        *("HOME", "LANG", "PATH", "PYTHONUNBUFFERED", "TINKER_API_KEY"),
-        *("RX_URL", "RX_RUN_ID", "RX_RUN_TOKEN", "RX_CODE_REVISION"),
-    }
+    mine = {"HOME": "/home/me", "LANG": "C", "PATH": "/bin", "RX_ADMIN_TOKEN": "rxa_x", "AGENT_KEY": "y"}
+    options: dict[str, Any] = {"state": Path("state"), "is_resumed": False, "environment": mine}
+    given = command_environment(run, {"TINKER_API_KEY": "tml-k"}, passed={}, **options)
+    ours = {"RX_URL", "RX_RUN_ID", "RX_RUN_TOKEN", "RX_WORK"}
+    assert set(given) == {"HOME", "LANG", "PATH", "PYTHONUNBUFFERED", "TINKER_API_KEY"} | ours
     assert given["RX_URL"] == "http://127.0.0.1:1"
     assert given["PATH"].endswith(":/bin")
+    passed = named_variables(["AGENT_KEY"], mine)
+    more = command_environment(run, {}, passed=passed, **options | {"is_resumed": True}, revision="abc")
+    assert set(more) - set(given) == {"AGENT_KEY", "RX_CODE_REVISION", "RX_RESUME"}
+    assert secrets_in({"HF_TOKEN": "long enough", "KEY": "short", "HOME": "/home/somebody"}) == [b"long enough"]
+    with pytest.raises(KeyError, match="ABSENT"):
+        named_variables(["AGENT_KEY", "ABSENT"], mine)
 
 
 def test_the_revision_names_the_commit_and_says_when_files_differ(tmp_path: Path) -> None:

@@ -2,21 +2,30 @@
 
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
 from research_exchange.client import Run
-from research_exchange.runner import LocalRun, Service, local
+from research_exchange.documents.spec import Spec
+from research_exchange.runner import Launch, Means, NoTimeLeft, Service, Sitting, WorkFolder, health, seconds_left
+from research_exchange.runner.logs import evidence_bytes
 from research_exchange.runner.services import Child
+from research_exchange.runner.work_folder import SessionFolder
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.runner.test_script import is_alive, wait_for
 from tests.servers import SpindleServer
 
-SPEC = {"title": "A spec for the runner's tests", "arms": [{"name": "trained"}, {"name": "untrained"}]}
+SPEC = {
+    "title": "A spec for the runner's tests",
+    "command": "python train.py",
+    "arms": [{"name": "trained"}, {"name": "untrained"}],
+}
 
 HALF_DONE = """
 from research_exchange.client import Run
@@ -25,29 +34,32 @@ run.arm("untrained", accuracy=0.24)
 print("half done", flush=True)
 """
 
-Prepare = Callable[..., LocalRun]
+Prepare = Callable[..., Sitting]
+PLAIN = Means()
 
 
 @pytest.fixture
 def prepare(served: ServedExchange, spindle: SpindleServer, tmp_path: Path) -> Prepare:
-    """A run of a script, ready to execute."""
+    """A session of a script, ready to execute."""
 
-    def _prepare(script: str, *, wall_seconds: float = 120, silence_seconds: float = 60, **others: Service) -> LocalRun:
+    def _prepare(script: str, *, training: Service | None = None, means: Means = PLAIN, **changes: float) -> Sitting:
         exchange = served.connect()
         folder = tmp_path / "spec"
         folder.mkdir()
         (folder / "train.py").write_text(script)
-        return LocalRun(
-            run=exchange.create_run(exchange.register(json.dumps(SPEC).encode())),
-            spec_folder=folder,
-            command="python train.py",
-            training=others.get("training", Service(spindle.url, spindle.exports)),
-            work=tmp_path / "work",
-            wall_seconds=wall_seconds,
-            silence_seconds=silence_seconds,
-        )
+        run = exchange.create_run(exchange.register(json.dumps(SPEC).encode(), legacy=True))
+        work = WorkFolder(tmp_path / "work")
+        work.keep(folder)
+        launched = Launch(run, Spec.parse(json.dumps(SPEC).encode()), work)
+        sitting = launched.sitting(training or Service(spindle.url, spindle.exports), means, threading.Event())
+        return replace(sitting, **changes)  # type: ignore[arg-type]  # both changes are numbers of seconds
 
     return _prepare
+
+
+def session_of(execution: Sitting) -> SessionFolder:
+    """The folder of its newest session."""
+    return SessionFolder(execution.work.path / execution.run.record()["sessions"][-1]["id"])
 
 
 def log_of(run: Run) -> str:
@@ -64,7 +76,7 @@ def test_a_script_reports_to_its_run_and_leaves_its_log(prepare: Prepare) -> Non
     assert record["state"]["summary"] == "It is done."
     assert [session["exit_code"] for session in record["sessions"]] == [0]
     assert log_of(execution.run) == "half done\n"
-    assert not (execution.work / "folder").exists()
+    assert not session_of(execution).folder.exists()
 
 
 def test_a_script_runs_in_a_copy_with_named_variables_only(
@@ -72,11 +84,10 @@ def test_a_script_runs_in_a_copy_with_named_variables_only(
 ) -> None:
     monkeypatch.setenv("MY_SECRET", "not for scripts")
     execution = prepare("import os, json; print(json.dumps([os.getcwd(), *sorted(os.environ)]))\n")
-    execution.execute()
-    where, *names = json.loads(execution.log.read_text())
-    assert Path(where) == execution.work / "folder" != execution.spec_folder
-    assert {"RX_RUN_TOKEN", *spindle.exports} <= set(names)
-    assert "MY_SECRET" not in names
+    where, *names = json.loads(execution.execute().log.read_text())
+    assert Path(where) == session_of(execution).folder
+    assert {"RX_RUN_TOKEN", "RX_WORK", "RX_CODE_REVISION", *spindle.exports} <= set(names)
+    assert not {"MY_SECRET", "RX_RESUME"} & set(names)
 
 
 def test_r067_a_script_that_fails_leaves_a_partial_run_with_the_reason(prepare: Prepare) -> None:
@@ -89,7 +100,7 @@ def test_r067_a_script_that_fails_leaves_a_partial_run_with_the_reason(prepare: 
     assert record["recorded"]["outcome_reason"] == "incomplete_execution"
     assert "exit code 1" in record["recorded"]["explanation"]
     assert "out of luck" in log_of(execution.run)
-    assert (execution.work / "folder").exists(), "kept, to be looked at"
+    assert session_of(execution).folder.exists(), "kept, to be looked at"
 
 
 def test_r067_a_script_that_says_nothing_final_is_partial_too(prepare: Prepare) -> None:
@@ -105,13 +116,13 @@ def test_r200_the_wall_limit_ends_a_script_and_its_children(prepare: Prepare) ->
     assert time.monotonic() - began < 30
     assert ended.exit_code is None
     assert ended.reason == "The script was stopped at the wall limit of 2 s."
-    assert not is_alive(int((execution.work / "folder" / "child").read_text()))
+    assert not is_alive(int((session_of(execution).folder / "child").read_text()))
     assert ended.reason in execution.run.record()["recorded"]["explanation"]
 
 
 def test_a_training_service_that_falls_silent_ends_the_run(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its address stops answering, as after kill -9 or a cut cable; the script itself would wait for ever."""
-    monkeypatch.setattr(local, "HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr(health, "HEALTH_SECONDS", 0.2)
     execution = prepare(
         HALF_DONE + "import time; time.sleep(300)\n", silence_seconds=3, training=Service("http://127.0.0.1:9")
     )
@@ -124,7 +135,7 @@ def test_a_training_service_that_falls_silent_ends_the_run(prepare: Prepare, mon
 
 
 def test_a_training_service_that_answers_is_left_in_peace(prepare: Prepare, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "HEALTH_SECONDS", 0.2)
+    monkeypatch.setattr(health, "HEALTH_SECONDS", 0.2)
     execution = prepare("import time; time.sleep(6)\n", silence_seconds=3)
     assert execution.execute().exit_code == 0
 
@@ -138,7 +149,7 @@ def test_a_training_service_that_was_started_here_and_dies_ends_the_run_at_once(
     execution = prepare(HALF_DONE + "import time; time.sleep(300)\n", training=Service(spindle.url, {}, child))
 
     def kill_when_half_done() -> None:
-        if "half done" in execution.log.read_text():
+        if "half done" in session_of(execution).log.read_text():
             child.stop()
 
     ended = execution.execute(kill_when_half_done)
@@ -151,7 +162,7 @@ def test_stopping_the_runner_ends_the_script_and_closes_the_session(prepare: Pre
     seen: list[int] = []
 
     def interrupt() -> None:
-        seen.append(int(wait_for(execution.work / "folder" / "pid")))
+        seen.append(int(wait_for(session_of(execution).folder / "pid")))
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -161,11 +172,68 @@ def test_stopping_the_runner_ends_the_script_and_closes_the_session(prepare: Pre
     assert session["reason"] == "The runner was stopped before the script ended."
 
 
-def test_r169_a_log_with_a_credential_is_refused_and_the_run_goes_on(prepare: Prepare) -> None:
+def test_somebody_else_may_ask_a_sitting_to_stop(prepare: Prepare) -> None:
+    execution = prepare("import time; time.sleep(300)\n")
+    ended = execution.execute(execution.stop.set)
+    assert ended.reason == "The runner was stopped before the script ended."
+
+
+def test_r169_a_log_with_a_credential_is_retained_without_it(prepare: Prepare) -> None:
     secret = "hf_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3h"
-    execution = prepare(f"print('token', '{secret[:10]}' + '{secret[10:]}')\n")
+    script = f"import os; print('token', '{secret[:10]}' + '{secret[10:]}'); print(os.environ['RX_RUN_TOKEN'])\n"
+    execution = prepare(
+        script + "print(os.environ['MY_PASSWORD'])\n", means=Means(passed={"MY_PASSWORD": "plain words"})
+    )
     assert execution.execute().exit_code == 0
-    record = execution.run.record()
-    assert record["evidence"] == []
-    assert "R-169" in record["state"]["summary"]
-    assert secret not in json.dumps(record)
+    assert log_of(execution.run) == "token [redacted]\n[redacted]\n[redacted]\n"
+    assert execution.run.record()["refused"] == []
+
+
+def test_r163_a_run_without_room_for_a_log_says_so(prepare: Prepare) -> None:
+    fill = "from research_exchange.client import Run\nrun = Run.from_env()\n"
+    fill += "for n in range(64): run.evidence(f'{n}.txt', 'other', str(n))\n"
+    execution = prepare(fill)
+    assert execution.execute().exit_code == 0
+    assert execution.run.record()["state"]["summary"].startswith("The log was not retained: the run's other files")
+
+
+def test_a_later_session_finds_what_an_earlier_one_kept_and_no_more(prepare: Prepare) -> None:
+    """R-200: and it has the wall time that the earlier one left."""
+    script = "import json, os, pathlib\n"
+    script += "kept = pathlib.Path(os.environ['RX_WORK'], 'steps')\n"
+    script += "print(json.dumps([os.environ.get('RX_RESUME'), kept.exists(), os.path.exists('litter')]))\n"
+    script += "kept.write_text('1'); open('litter', 'w')\n"
+    first = prepare(script)
+    assert json.loads(first.execute().log.read_text()) == [None, False, False]
+    assert json.loads(first.execute().log.read_text()) == ["1", True, False]
+    took = first.run.record()["sessions"]
+    assert len(took) == 2
+    assert seconds_left(Spec.parse(json.dumps(SPEC).encode()), took) < 3600
+
+
+def test_r200_wall_time_is_what_the_sessions_leave_of_it() -> None:
+    spec = Spec.parse(json.dumps({"title": "T", "budget": {"max_wall_minutes": 10}}).encode())
+    sessions: list[dict[str, str | None]] = [
+        {"started_at": "2026-11-30T10:00:00.000Z", "ended_at": "2026-11-30T10:04:00.000Z"},
+        {"started_at": "2026-11-30T12:00:00.000Z", "ended_at": None, "last_seen": "2026-11-30T12:03:00.000Z"},
+        {"started_at": "2026-11-30T13:00:00.000Z", "ended_at": None},
+        {"started_at": "2026-11-30T14:00:00.000Z", "ended_at": "2026-11-30T13:00:00.000Z"},
+    ]
+    assert seconds_left(spec, sessions) == 180
+    with pytest.raises(NoTimeLeft, match=r"used up its wall time of 10 minutes"):
+        seconds_left(spec, sessions[:2] * 2)
+
+
+def test_a_long_log_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
+    """R-163"""
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {number}\n" for number in range(20_000)))
+    kept = evidence_bytes(log, 20_000, []).decode()
+    assert len(kept) <= 20_000
+    assert kept.startswith("line 0\n")
+    assert kept.endswith("line 19999\n")
+    [left_out] = [line for line in kept.splitlines() if not line.startswith("line")]
+    assert left_out.startswith("[... 1")
+    log.write_bytes(b"x" * 50_000)
+    assert evidence_bytes(log, 20_000, []) == b"\n[... 50,000 bytes are left out here ...]\n", "no half of a credential"
+    assert evidence_bytes(tmp_path / "none", 20_000, []) == b""

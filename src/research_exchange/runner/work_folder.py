@@ -1,0 +1,99 @@
+"""Where a run lives on the machine that executes it: `<data>/work/<run>/`.
+
+source/             the spec's folder as it was when the run was created; every session starts from a copy of it
+state/              RX_WORK: what the script keeps for a later session, such as the name of its last checkpoint
+revision, code.patch    the git revision that the folder was at, and how it differed from it
+<session>/folder    where the command of one session runs; removed when it ends well
+<session>/script.log, brief.md
+"""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from research_exchange.runner.environment import patch_of, revision_of
+from research_exchange.runner.script import copy_folder
+
+__all__ = ["SessionFolder", "WorkFolder"]
+
+
+@dataclass(frozen=True)
+class SessionFolder:
+    """The part of a work folder that belongs to one session."""
+
+    path: Path
+
+    @property
+    def folder(self) -> Path:
+        """Where the command runs."""
+        return self.path / "folder"
+
+    @property
+    def log(self) -> Path:
+        """What the command said, on both of its outputs."""
+        return self.path / "script.log"
+
+    @property
+    def brief(self) -> Path:
+        """What an agent was given to read."""
+        return self.path / "brief.md"
+
+
+@dataclass(frozen=True)
+class WorkFolder:
+    """The folder of one run."""
+
+    path: Path
+
+    @classmethod
+    def of(cls, data: Path, run_id: str) -> "WorkFolder":
+        """Of a run of the Exchange that keeps its data in `data`; it need not exist yet."""
+        return cls(data / "work" / run_id)
+
+    @property
+    def source(self) -> Path:
+        return self.path / "source"
+
+    @property
+    def state(self) -> Path:
+        return self.path / "state"
+
+    @property
+    def revision(self) -> str:
+        """The git revision of `source`, or "unversioned"."""
+        return (self.path / "revision").read_text().strip()
+
+    @property
+    def patch(self) -> bytes:
+        """How `source` differs from that revision; empty where it does not."""
+        return (self.path / "code.patch").read_bytes()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this machine has what the run executes."""
+        return (self.path / "revision").exists()
+
+    def keep(self, spec_folder: Path) -> None:
+        """Copy the folder of a spec, so that later sessions and repetitions execute what was there at this moment.
+
+        Raises:
+            FolderTooLarge: it holds more than a script and its small inputs.
+        """
+        copy_folder(spec_folder, self.source)
+        self.state.mkdir()
+        (self.path / "code.patch").write_text(patch_of(spec_folder))
+        (self.path / "revision").write_text(revision_of(spec_folder) + "\n")
+
+    def keep_from(self, earlier: "WorkFolder") -> None:
+        """The same for another run of the same spec version."""
+        shutil.copytree(earlier.source, self.source)
+        self.state.mkdir()
+        for name in ("code.patch", "revision"):
+            shutil.copyfile(earlier.path / name, self.path / name)
+
+    def new_session(self, session: str) -> SessionFolder:
+        """A folder for a session that begins."""
+        made = SessionFolder(self.path / session)
+        made.path.mkdir(parents=True)
+        self.state.mkdir(exist_ok=True)
+        return made
