@@ -22,6 +22,7 @@ def create_api(
     data: Path,
     *,
     database_url: str | None = None,
+    evidence_url: str | None = None,
     clock: Clock = utc_now,
     ids: Identifiers | None = None,
     door: Door | None = None,
@@ -31,11 +32,12 @@ def create_api(
     Args:
         data: Where the database, the evidence and the administrator's token live.
         database_url: An SQLAlchemy URL, where the database shall not be in the folder.
+        evidence_url: `s3://bucket/prefix?endpoint=…`, where evidence shall not be in the folder.
         clock: Gives receipt times.
         ids: Gives fresh names and tokens.
         door: Who may come in; by default what suits a server on loopback.
     """
-    store = Store.open(data, database_url)
+    store = Store.open(data, database_url, evidence_url)
     exchange = Exchange(store, clock, ids or RandomIdentifiers())
     exchange.recording.settle_all()
 

@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from sqlalchemy.exc import DatabaseError
 
 from research_exchange.server.access import write_private
+from research_exchange.store import BadDatabaseUrl, StorageUnreachable
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8300
@@ -42,8 +43,14 @@ def opening(data: Path) -> Iterator[None]:
     try:
         yield
     except (OSError, DatabaseError, CommandError) as error:
-        why = error.strerror if isinstance(error, OSError) else getattr(error, "orig", error)
-        raise CannotServe(f"Cannot keep an Exchange in {data}: {why}. Choose another folder with --data.") from error
+        raise CannotServe(_why_not_opened(error, data)) from error
+
+
+def _why_not_opened(error: Exception, data: Path) -> str:
+    if isinstance(error, BadDatabaseUrl | StorageUnreachable):
+        return str(error)
+    why = error.strerror if isinstance(error, OSError) else str(getattr(error, "orig", error)).partition("\n")[0]
+    return f"Cannot keep an Exchange in {data}: {why}. Choose another folder with --data, or another --database-url."
 
 
 def serve_app(app: FastAPI, data: Path, host: str, port: int) -> None:

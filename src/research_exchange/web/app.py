@@ -22,18 +22,27 @@ def create_app(
     data: Path,
     *,
     database_url: str | None = None,
+    evidence_url: str | None = None,
     clock: Clock = utc_now,
     ids: Identifiers | None = None,
     door: Door | None = None,
 ) -> FastAPI:
     """The API and the pages over one data folder; the arguments are those of `server.create_api`."""
-    app = create_api(data, database_url=database_url, clock=clock, ids=ids, door=door)
+    app = create_api(data, database_url=database_url, evidence_url=evidence_url, clock=clock, ids=ids, door=door)
     app.include_router(assets)
     app.include_router(pages)
     return app
 
 
-def serve(data: Path, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, require_login: bool = False) -> None:
+def serve(
+    data: Path,
+    host: str = DEFAULT_HOST,
+    port: int = DEFAULT_PORT,
+    *,
+    require_login: bool = False,
+    database_url: str | None = None,
+    evidence_url: str | None = None,
+) -> None:
     """Serve a data folder until SIGINT or SIGTERM; see `server.opening`, `server.Door` and `server.serve_app`.
 
     Raises:
@@ -44,5 +53,5 @@ def serve(data: Path, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, req
     except BadSetting as error:
         raise CannotServe(str(error)) from None
     with opening(data):
-        app = create_app(data, door=door)
+        app = create_app(data, database_url=database_url, evidence_url=evidence_url, door=door)
     serve_app(app, data, host, port)
