@@ -46,7 +46,7 @@ class PostgreSQLServer:
         data = self._folder / "data"
         if not data.exists():
             initdb = [f"--pgdata={data}", f"--username={_OWNER}", "--auth=trust", "--no-sync", "--locale=C"]
-            command = [_program("initdb"), *initdb, "--encoding=UTF8"]
+            command = [str(_program("initdb")), *initdb, "--encoding=UTF8"]
             subprocess.run(command, user=user, cwd="/", check=True, capture_output=True)
         options = [f"-D{data}", f"-k{self._folder}", "-clisten_addresses=", "-cfsync=off"]
         with (self._folder / "log").open("ab") as log:
