@@ -26,7 +26,10 @@ def integrity_problems(members: Members, record: RunRecord | None) -> tuple[Prob
     found = [*members.problems, *_manifest_problems(members), *_crate_problems(members)]
     if record is not None:
         found += [*_record_problems(members, record), *_cap_problems(record)]
-    return tuple({problem.path: problem for problem in reversed(found)}.values())[::-1]
+    first: dict[str, Problem] = {}
+    for problem in found:
+        first.setdefault(problem.path, problem)
+    return tuple(first.values())
 
 
 def _manifest_problems(members: Members) -> Iterator[Problem]:

@@ -100,9 +100,10 @@ def export(version: str = rules.VERSION) -> Exported:
 
 
 def _evidence(final: int) -> Iterator[tuple[EvidenceEntry, bytes]]:
+    """What came before the first update, and what came after all."""
     for file in [*BASE["evidence"], {"name": "späte notiz.txt", "kind": "report", "content": "late\n", "late": True}]:
         content = file["content"].encode()
-        minute, after = (8.0, final) if "late" in file else (0.7, 0)
+        minute, after = (8.0, final + 1) if "late" in file else (0.7, 0)
         entry = EvidenceEntry(
             file["name"], file["kind"], digest(content), len(content), None, after, received_at=at(minute)
         )
