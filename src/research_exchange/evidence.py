@@ -25,9 +25,13 @@ __all__ = [
     "Admission",
     "AdmissionStatus",
     "InlineFile",
+    "Offer",
     "admit",
+    "admit_offer",
     "checkpoint_problems",
+    "inline_file",
     "inline_files",
+    "offer",
     "source_url_problems",
 ]
 
@@ -60,6 +64,20 @@ class Admission:
 
 
 @dataclass(frozen=True)
+class Offer:
+    """A file as it was received: all that there is to know of it before its run is looked at."""
+
+    name: str
+    kind: str
+    sha256: str
+    """Of the bytes received."""
+    size: int
+    declared_sha256: str | None
+    credentials: tuple[Problem, ...]
+    """What looks like one, in the content (R-169)."""
+
+
+@dataclass(frozen=True)
 class InlineFile:
     """One entry of an update's `evidence.files`."""
 
@@ -71,6 +89,8 @@ class InlineFile:
     """None where the entry cannot be taken; `problems` says why."""
     declared_sha256: str | None
     problems: tuple[Problem, ...] = ()
+    source_url: str | None = None
+    """Where the content is, for an entry that has it elsewhere; `problems` then says that nobody has fetched it."""
 
 
 def admit(
@@ -85,20 +105,42 @@ def admit(
         declared_sha256: The hash the runner gave, if any; it must be that of the bytes (R-165).
         existing: The files this run has retained so far.
     """
-    digest = sha256(content).hexdigest()
-    stored_kind = kind if kind in KINDS else "other"
-    held = next((file for file in existing if file.name == name), None)
-    problems = _name_problems(name) + _hash_problems(name, digest, declared_sha256)
-    if held is not None and held.sha256 != digest:
-        problems += (_name_is_taken(name),)
+    return admit_offer(offer(name, kind, content, declared_sha256=declared_sha256), existing)
+
+
+def offer(
+    name: str, kind: str, content: bytes, *, declared_sha256: str | None, content_sha256: str | None = None
+) -> Offer:
+    """Looks at a file by itself; this is what takes time.
+
+    Args:
+        content_sha256: The hash of `content`, where somebody has computed it already.
+    """
+    return Offer(
+        name=name,
+        kind=kind,
+        sha256=content_sha256 or sha256(content).hexdigest(),
+        size=len(content),
+        declared_sha256=declared_sha256,
+        credentials=_credential_problems(name, content),
+    )
+
+
+def admit_offer(file: Offer, existing: Sequence[EvidenceFile]) -> Admission:
+    """Decides whether a run that holds `existing` may retain a file. It looks at no content, so it is quick."""
+    stored_kind = file.kind if file.kind in KINDS else "other"
+    held = next((each for each in existing if each.name == file.name), None)
+    problems = _name_problems(file.name) + _hash_problems(file)
+    if held is not None and held.sha256 != file.sha256:
+        problems += (_name_is_taken(file.name),)
     if problems:
-        return Admission(AdmissionStatus.REJECTED, stored_kind, digest, problems)
+        return Admission(AdmissionStatus.REJECTED, stored_kind, file.sha256, problems)
     if held is not None:
-        return Admission(AdmissionStatus.UNCHANGED, held.kind, digest)
-    problems = _cap_problems(name, content, existing) + _credential_problems(name, content)
+        return Admission(AdmissionStatus.UNCHANGED, held.kind, file.sha256)
+    problems = _cap_problems(file, existing) + file.credentials
     if problems:
-        return Admission(AdmissionStatus.REJECTED, stored_kind, digest, problems)
-    return Admission(AdmissionStatus.ACCEPTED, stored_kind, digest, _notes(name, kind, existing))
+        return Admission(AdmissionStatus.REJECTED, stored_kind, file.sha256, problems)
+    return Admission(AdmissionStatus.ACCEPTED, stored_kind, file.sha256, _notes(file.name, file.kind, existing))
 
 
 def inline_files(body: Mapping[str, JsonValue]) -> tuple[InlineFile, ...]:
@@ -108,7 +150,7 @@ def inline_files(body: Mapping[str, JsonValue]) -> tuple[InlineFile, ...]:
         path = "evidence.files"
         problem = Problem("R-160", path, "a list of files", show(files), "Send each file as an object in a list.")
         return (InlineFile(path, "", "other", None, None, (problem,)),)
-    return tuple(_inline_file(entry, f"evidence.files[{index}]") for index, entry in enumerate(as_list(files)))
+    return tuple(inline_file(entry, f"evidence.files[{index}]") for index, entry in enumerate(as_list(files)))
 
 
 def source_url_problems(url: str, allowed_hosts: Collection[str], path: str = "source_url") -> tuple[Problem, ...]:
@@ -155,7 +197,8 @@ _CHECKPOINT_URI = re.compile(r"tinker://[A-Za-z0-9._:-]{1,200}(?:/[A-Za-z0-9._+=
 _HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
 
-def _inline_file(entry: JsonValue, path: str) -> InlineFile:
+def inline_file(entry: JsonValue, path: str) -> InlineFile:
+    """Reads one file that stands in a JSON document: `{name, kind, content | source_url, sha256?}` (R-160, R-165)."""
     file = as_mapping(entry)
     name, kind, declared = file.get("name"), file.get("kind"), file.get("sha256")
     content, url = file.get("content"), file.get("source_url")
@@ -184,6 +227,7 @@ def _inline_file(entry: JsonValue, path: str) -> InlineFile:
         path=path,
         name=name if isinstance(name, str) else "",
         kind=kind if isinstance(kind, str) else "other",
+        source_url=url if isinstance(url, str) and [problem.rule for problem in problems] == ["R-166"] else None,
         content=None if problems or not isinstance(content, str) else content.encode("utf-8"),
         declared_sha256=declared if isinstance(declared, str) else None,
         problems=tuple(problems),
@@ -209,13 +253,14 @@ def _name_problems(name: str) -> tuple[Problem, ...]:
     return tuple(Problem("R-164", "name", expected, found, action) for holds, expected, found in checks if not holds)
 
 
-def _hash_problems(name: str, digest: str, declared: str | None) -> tuple[Problem, ...]:
-    if declared is None or declared == digest:
+def _hash_problems(file: Offer) -> tuple[Problem, ...]:
+    declared = file.declared_sha256
+    if declared is None or declared == file.sha256:
         return ()
     expected = (
-        f"{digest}, the hash of the bytes received" if is_sha256(declared) else "64 lower-case hexadecimal digits"
+        f"{file.sha256}, the hash of the bytes received" if is_sha256(declared) else "64 lower-case hexadecimal digits"
     )
-    action = f"Hash the original bytes of {show(name)} and send them unchanged."
+    action = f"Hash the original bytes of {show(file.name)} and send them unchanged."
     return (Problem("R-165", "sha256", expected, show(declared), action),)
 
 
@@ -225,15 +270,15 @@ def _name_is_taken(name: str) -> Problem:
     )
 
 
-def _cap_problems(name: str, content: bytes, existing: Sequence[EvidenceFile]) -> tuple[Problem, ...]:
-    total = sum(file.size for file in existing) + len(content)
+def _cap_problems(file: Offer, existing: Sequence[EvidenceFile]) -> tuple[Problem, ...]:
+    total = sum(each.size for each in existing) + file.size
     checks = (
-        (len(content), MAX_FILE_BYTES, "bytes in a file", "Split the file, or leave out what no rule needs."),
+        (file.size, MAX_FILE_BYTES, "bytes in a file", "Split the file, or leave out what no rule needs."),
         (len(existing) + 1, MAX_FILES, "files in a run", "Put related records into one file."),
         (total, MAX_RUN_BYTES, "bytes in a run", "Keep what the decision needs, and leave out logs."),
     )
     return tuple(
-        Problem("R-163", name, f"at most {most} {what}", f"{count}", action)
+        Problem("R-163", file.name, f"at most {most} {what}", f"{count}", action)
         for count, most, what, action in checks
         if count > most
     )

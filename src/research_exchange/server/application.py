@@ -8,11 +8,15 @@ from pathlib import Path
 from fastapi import FastAPI
 
 from research_exchange.server.access import admin_token
+from research_exchange.server.bell import BellRinger
 from research_exchange.server.door import Door
 from research_exchange.server.doorkeeper import Doorkeeper
 from research_exchange.server.errors import add_error_handlers
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.headers import ProtectiveHeaders
+from research_exchange.server.housekeeping import SILENT_AFTER, Housekeeping, keeping_house
+from research_exchange.server.metrics import Measured, Metrics
+from research_exchange.server.outside import Outside
 from research_exchange.server.routes import add_routes
 from research_exchange.server.sign_in import SignIns
 from research_exchange.store import Clock, Identifiers, RandomIdentifiers, Store, utc_now
@@ -26,6 +30,8 @@ def create_api(
     clock: Clock = utc_now,
     ids: Identifiers | None = None,
     door: Door | None = None,
+    outside: Outside | None = None,
+    silent_after: float = SILENT_AFTER,
 ) -> FastAPI:
     """Open the data folder and build the API over it; its lifespan closes the folder again.
 
@@ -36,14 +42,20 @@ def create_api(
         clock: Gives receipt times.
         ids: Gives fresh names and tokens.
         door: Who may come in; by default what suits a server on loopback.
+        outside: The other services; by default those that the environment names.
+        silent_after: Seconds without a heartbeat after which a session that had one is taken for dead.
     """
     store = Store.open(data, database_url, evidence_url)
-    exchange = Exchange(store, clock, ids or RandomIdentifiers())
+    exchange = Exchange(store, clock, ids or RandomIdentifiers(), outside or Outside.from_environment())
+    housekeeping = Housekeeping(store, clock, exchange.recording, exchange.queue, silent_after)
     exchange.recording.settle_all()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        exchange.notifications.start()
+        async with keeping_house(housekeeping):
+            yield
+        exchange.notifications.stop()
         store.close()
 
     app = FastAPI(
@@ -59,8 +71,11 @@ def create_api(
     app.state.admin_token = admin_token(data)
     app.state.door = door or Door()
     app.state.sign_ins = SignIns(clock)
+    app.state.metrics = Metrics(exchange)
+    app.add_middleware(BellRinger, bell=exchange.bell)
     app.add_middleware(Doorkeeper, door=app.state.door)
     app.add_middleware(ProtectiveHeaders)
+    app.add_middleware(Measured, metrics=app.state.metrics)
     add_error_handlers(app)
     add_routes(app.router)
     return app

@@ -5,7 +5,6 @@ from typing import Annotated
 from fastapi import Depends, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
-from research_exchange.evidence import MAX_FILE_BYTES
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.limits import MAX_PAGE, MAX_SPEC_BYTES, MAX_UPDATE_BYTES, read_body, read_control
 from research_exchange.store import LaunchMode, RunnerKind
@@ -64,10 +63,6 @@ async def spec_body(request: Request) -> bytes:
 
 async def update_body(request: Request) -> bytes:
     return await read_body(request, MAX_UPDATE_BYTES)
-
-
-async def evidence_body(request: Request) -> bytes:
-    return await read_body(request, MAX_FILE_BYTES)
 
 
 async def new_run(request: Request) -> NewRun:

@@ -1,5 +1,6 @@
 """One shape for every answer that is not a success: `{"error": sentence, "status": number, "problems": [...]}`."""
 
+import errno
 import logging
 from collections.abc import Mapping, Sequence
 
@@ -11,8 +12,12 @@ from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
 from research_exchange.documents.json import JsonValue
+from research_exchange.store import BlobTooLarge, StorageUnreachable
 
 log = logging.getLogger(__name__)
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_NOT_ACKNOWLEDGED = "What was sent is not acknowledged; send it again later."
 
 
 class ApiError(Exception):
@@ -66,6 +71,8 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_exception_handler(RequestValidationError, _bad_parameter)
     app.add_exception_handler(OperationalError, _database_busy)
+    app.add_exception_handler(BlobTooLarge, _too_large)
+    app.add_exception_handler(OSError, _storage_refused)
     app.add_exception_handler(ClientDisconnect, _gone)
     app.add_exception_handler(Exception, _own_fault)
 
@@ -91,11 +98,25 @@ async def _bad_parameter(request: Request, error: Exception) -> Response:
     return error_response(422, "A parameter of the request is missing or has the wrong form.", problems)
 
 
+async def _too_large(request: Request, error: Exception) -> Response:
+    return error_response(413, str(error))
+
+
+async def _storage_refused(request: Request, error: Exception) -> Response:
+    """What the disk or the evidence store did not take was not acknowledged; whoever sent it keeps it."""
+    log.error("The storage refused: %s", error)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return error_response(507, f"The Exchange's disk is full. {_NOT_ACKNOWLEDGED}")
+    if isinstance(error, StorageUnreachable):
+        return error_response(503, f"{error} {_NOT_ACKNOWLEDGED}")
+    return error_response(503, f"The Exchange's storage does not work at the moment. {_NOT_ACKNOWLEDGED}")
+
+
 async def _database_busy(request: Request, error: Exception) -> Response:
     log.error("The database refused: %s", error)
-    return error_response(
-        503, "The Exchange's database is busy or unreachable at the moment; nothing was stored, send it again."
-    )
+    if "disk is full" in str(error):
+        return error_response(507, f"The Exchange's disk is full. {_NOT_ACKNOWLEDGED}")
+    return error_response(503, f"The Exchange's database is busy or unreachable at the moment. {_NOT_ACKNOWLEDGED}")
 
 
 async def _gone(request: Request, error: Exception) -> Response:

@@ -1,11 +1,16 @@
-"""Taking in files for one run inside one transaction: each is admitted or refused by itself (R-160 to R-169)."""
+"""Taking in files for one run: each is looked at first and then admitted or refused by itself (R-160 to R-169).
 
+Hashing, scanning and writing a file take time, and are done before anybody holds the write lock; under it nothing is
+decided but what depends on the run. Bytes that are refused then are named by nothing.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from research_exchange.documents.update import StoredUpdate
-from research_exchange.evidence import Admission, AdmissionStatus, admit, inline_files
+from research_exchange.evidence import Admission, AdmissionStatus, InlineFile, Offer, admit_offer, inline_files, offer
 from research_exchange.server.views import evidence_file
-from research_exchange.store import BlobStore, Clock, EvidenceRecord, Writer
+from research_exchange.store import BlobStore, Clock, EvidenceRecord, Incoming, Writer
 
 MAX_KEPT_REFUSALS = 256
 """Of a run. Further ones are answered all the same; the list is there for a reader, not for an attacker to fill."""
@@ -25,42 +30,89 @@ class FileAnswer:
         return self.admission.status is AdmissionStatus.REJECTED
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A file that was looked at by itself; unless it is refused for good, its bytes are durable."""
+
+    offer: Offer
+    refused: Admission | None
+
+
+def prepare(blobs: BlobStore, name: str, kind: str, content: bytes, declared: str | None) -> Prepared:
+    """Look at a file whose bytes are in memory."""
+    prepared = _examined(offer(name, kind, content, declared_sha256=declared))
+    if prepared.refused is None:
+        blobs.put(content)
+    return prepared
+
+
+def prepare_incoming(incoming: Incoming, name: str, kind: str, declared: str | None) -> Prepared:
+    """Look at a file whose bytes were written as they came."""
+    found = offer(name, kind, incoming.content(), declared_sha256=declared, content_sha256=incoming.sha256)
+    prepared = _examined(found)
+    if prepared.refused is None:
+        incoming.keep()
+    return prepared
+
+
+def prepare_entry(blobs: BlobStore, entry: InlineFile) -> Prepared:
+    """Look at a file that stands in a JSON document."""
+    if entry.content is None:
+        return refused_entry(entry)
+    return prepare(blobs, entry.name, entry.kind, entry.content, entry.declared_sha256)
+
+
+def refused_entry(entry: InlineFile) -> Prepared:
+    """An entry without content, for the reasons that it has."""
+    nothing = Offer(entry.name, entry.kind, "", 0, entry.declared_sha256, ())
+    return Prepared(nothing, Admission(AdmissionStatus.REJECTED, entry.kind, "", entry.problems))
+
+
+def prepare_inline(blobs: BlobStore, update: StoredUpdate) -> list[Prepared]:
+    """Every file that an update carries itself, in order."""
+    return [prepare_entry(blobs, entry) for entry in inline_files(update.body or {}) if entry.source_url is None]
+
+
+def _examined(file: Offer) -> Prepared:
+    """What is refused whatever the run holds is never written."""
+    alone = admit_offer(file, ())
+    return Prepared(file, alone if alone.status is AdmissionStatus.REJECTED else None)
+
+
 class Intake:
-    """The files of one run, open for more."""
+    """The files of one run, open for more inside one transaction."""
 
     def __init__(self, writer: Writer, blobs: BlobStore, clock: Clock, run_id: str) -> None:
         self._writer = writer
-        self._blobs = blobs
         self._clock = clock
         self._run_id = run_id
+        self._blobs = blobs
         self._updates = writer.count_updates(run_id)
         self._retained = [evidence_file(record, blobs) for record in writer.evidence(run_id)]
 
-    def offer_inline(self, update: StoredUpdate) -> list[FileAnswer]:
-        """Every file that an update carries, in order."""
-        answers = []
-        for file in inline_files(update.body or {}):
-            if file.content is None:
-                refused = Admission(AdmissionStatus.REJECTED, file.kind, "", file.problems)
-                answers.append(FileAnswer(file.name, refused))
-            else:
-                answers.append(self.offer(file.name, file.kind, file.content, file.declared_sha256, update.sequence))
-        return answers
+    def take(self, files: Iterable[Prepared], update: int | None) -> list[FileAnswer]:
+        """Admit or refuse each file; `update` is the number of the update that carried them, if one did."""
+        return [self._take(file, update) for file in files]
 
-    def offer(self, name: str, kind: str, content: bytes, declared: str | None, update: int | None) -> FileAnswer:
-        """One file; when it is accepted, its bytes are on the disk before this returns."""
-        admission = admit(name, kind, content, declared_sha256=declared, existing=self._retained)
+    def keep_refusals(self, answers: Sequence[FileAnswer], update: int | None) -> None:
+        """Remember why files were refused, so that a reader of the run learns of it too."""
+        for answer in answers:
+            if answer.is_refused:
+                self.remark(answer.name, [str(problem) for problem in answer.admission.problems], update)
+
+    def remark(self, name: str, problems: Sequence[str], update: int | None) -> None:
+        """Remember why something was not kept as it came."""
+        if self._writer.count_refusals(self._run_id) < MAX_KEPT_REFUSALS:
+            self._writer.add_refusal(self._run_id, name[:MAX_KEPT_NAME], problems, update, self._clock())
+
+    def _take(self, file: Prepared, update: int | None) -> FileAnswer:
+        offered = file.offer
+        admission = file.refused or admit_offer(offered, self._retained)
         if admission.status is AdmissionStatus.ACCEPTED:
-            digest = self._blobs.put(content)
             after = self._updates if update is None else 0
-            record = EvidenceRecord(name, admission.kind, digest, len(content), update, self._clock(), after)
+            record = EvidenceRecord(
+                offered.name, admission.kind, offered.sha256, offered.size, update, self._clock(), after
+            )
             self._writer.add_evidence(self._run_id, record)
             self._retained.append(evidence_file(record, self._blobs))
-        return FileAnswer(name, admission)
-
-    def keep_refusals(self, answers: list[FileAnswer], update: int | None) -> None:
-        """Remember why files were refused, so that a reader of the run learns of it too."""
-        room = max(0, MAX_KEPT_REFUSALS - self._writer.count_refusals(self._run_id))
-        for answer in [answer for answer in answers if answer.is_refused][:room]:
-            problems = [str(problem) for problem in answer.admission.problems]
-            self._writer.add_refusal(self._run_id, answer.name[:MAX_KEPT_NAME], problems, update, self._clock())
+        return FileAnswer(offered.name, admission)

@@ -15,8 +15,9 @@ from sqlalchemy.exc import DatabaseError
 
 from research_exchange import judgment as rules
 from research_exchange.judgment import Judgment
+from research_exchange.server.hooks import announce_gates
 from research_exchange.server.views import RunView, moment
-from research_exchange.store import BlobStore, Clock, Store
+from research_exchange.store import Clock, Store
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,9 @@ class Judging:
         """A reader gets the judgment even where it cannot be kept."""
         try:
             with self._store.writing() as writer:
-                writer.cache_judgment(view.run.id, inputs, rules.VERSION, made.canonical_bytes(), self._clock())
+                at = self._clock()
+                writer.cache_judgment(view.run.id, inputs, rules.VERSION, made.canonical_bytes(), at)
+                announce_gates(writer, view.run.id, made.gates, at)
         except DatabaseError as error:
             log.warning("The judgment of %s could not be kept: %s", view.run.id, error.orig)
 
@@ -85,17 +88,8 @@ class Judging:
             view.ended,
             [[head.sequence, head.sha256, moment(head.received_at), head.session_id] for head in view.heads],
             [
-                [file.name, file.kind, file.sha256, file.update, file.after, _state(self._store.blobs, file.sha256)]
+                [file.name, file.kind, file.sha256, file.update, file.after, self._store.blobs.state(file.sha256)]
                 for file in view.files
             ],
         ]
         return sha256(json.dumps(documents).encode()).hexdigest()
-
-
-def _state(blobs: BlobStore, sha256: str) -> str:
-    """What changes when somebody touches stored bytes, without reading them."""
-    try:
-        found = blobs.path(sha256).stat()
-    except OSError as error:
-        return f"{error.strerror}"
-    return f"{found.st_size} {found.st_mtime_ns} {found.st_ino}"

@@ -1,5 +1,6 @@
 """How much a request may carry (R-240, R-163), and reading a body under such a cap."""
 
+from collections.abc import AsyncGenerator, AsyncIterable
 from typing import TypeVar
 
 from fastapi import Request
@@ -24,6 +25,23 @@ MAX_DECLARED_BYTES = MAX_UPDATE_BYTES + _DISCARDED_BYTES
 Form = TypeVar("Form", bound=BaseModel)
 
 
+async def capped(chunks: AsyncIterable[bytes], limit: int) -> AsyncGenerator[bytes, None]:
+    """A body piece by piece, until it has more than `limit` bytes.
+
+    Raises:
+        ApiError: 413 when it has more. Its rest is read and dropped, as far as that is reasonable.
+    """
+    total = 0
+    async for chunk in chunks:
+        total += len(chunk)
+        if total <= limit:
+            yield chunk
+        elif total > limit + _DISCARDED_BYTES:
+            break
+    if total > limit:
+        raise ApiError(413, f"This request may carry {limit:,} bytes at most; send less, or send it in parts.")
+
+
 async def read_body(request: Request, limit: int) -> bytes:
     """The body, never holding more than `limit` bytes of it.
 
@@ -31,17 +49,8 @@ async def read_body(request: Request, limit: int) -> bytes:
         ApiError: 413 when there is more.
     """
     received = bytearray()
-    total = 0
-    async for chunk in request.stream():
-        total += len(chunk)
-        if total <= limit:
-            received += chunk
-        elif total > limit + _DISCARDED_BYTES:
-            break
-        else:
-            received.clear()
-    if total > limit:
-        raise ApiError(413, f"This request may carry {limit:,} bytes at most; send less, or send it in parts.")
+    async for chunk in capped(request.stream(), limit):
+        received += chunk
     return bytes(received)
 
 

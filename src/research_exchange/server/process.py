@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from sqlalchemy.exc import DatabaseError
 
 from research_exchange.server.access import write_private
+from research_exchange.server.bell import Bell
 from research_exchange.store import BadDatabaseUrl, StorageUnreachable
 
 DEFAULT_HOST = "127.0.0.1"
@@ -77,6 +78,7 @@ class _AnnouncingServer(uvicorn.Server):
         super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5, server_header=False))
         self._url = url
         self._server_file = server_file
+        self._bell: Bell = app.state.exchange.bell
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -86,6 +88,7 @@ class _AnnouncingServer(uvicorn.Server):
         print(f"export RX_URL={self._url}", flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._bell.close()
         if _pid_in(self._server_file) == os.getpid():
             self._server_file.unlink()
         await super().shutdown(sockets)

@@ -21,6 +21,8 @@ from research_exchange.store import (
 )
 
 ASKED_AGAIN = "Somebody asked for another session."
+NEVER_BEGUN = "A worker took it and never began."
+GIVEN_BACK = "housekeeping"
 MOST_HELD = 200
 """Of the runs that ended last: how many are looked at for one that waits for a person."""
 MAY_GO_ON = frozenset({Requeue.ELIGIBLE, Requeue.HUMAN})
@@ -89,6 +91,13 @@ class Queueing:
             entry = writer.enqueue(run_id, at, reason or ASKED_AGAIN, by)
             writer.add_audit(at, by, "run.requeue", run_id, {"reason": entry.reason})
         return entry
+
+    def give_back(self, run_id: str) -> None:
+        """Queue a run again that a worker took and never began."""
+        with self._store.writing() as writer:
+            run = _known(writer, run_id)
+            if run.phase is not RunPhase.QUEUED and self._why_not_again(writer, run) is None:
+                writer.enqueue(run_id, self._clock(), NEVER_BEGUN, GIVEN_BACK)
 
     def cancel(self, run_id: str, by: str, reason: str) -> Cancellation:
         """Call a run off: it leaves the queue, and its runner learns of it with its next heartbeat.

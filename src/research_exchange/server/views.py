@@ -143,8 +143,8 @@ def run_json(view: RunView) -> dict[str, JsonValue]:
     return {
         **run_summary_json(view.run),
         "state": view.state.to_json(),
-        "updates": [_update_json(head, view.malformed.get(head.sequence)) for head in view.heads],
-        "evidence": [_evidence_json(file) for file in view.evidence],
+        "updates": [update_json(head, view.malformed.get(head.sequence)) for head in view.heads],
+        "evidence": [evidence_json(file) for file in view.evidence],
         "refused": [_refusal_json(refusal) for refusal in view.refusals],
         "sessions": [session_json(session) for session in view.sessions],
         "queue": [entry_json(entry) for entry in view.queue],
@@ -164,7 +164,7 @@ def perhaps(at: datetime | None) -> str | None:
     return None if at is None else moment(at)
 
 
-def _update_json(head: UpdateHead, malformed: str | None) -> dict[str, JsonValue]:
+def update_json(head: UpdateHead, malformed: str | None) -> dict[str, JsonValue]:
     shown: dict[str, JsonValue] = {
         "sequence": head.sequence,
         "received_at": moment(head.received_at),
@@ -175,7 +175,7 @@ def _update_json(head: UpdateHead, malformed: str | None) -> dict[str, JsonValue
     return shown if malformed is None else {**shown, "malformed": malformed}
 
 
-def _evidence_json(file: EvidenceRecord) -> dict[str, JsonValue]:
+def evidence_json(file: EvidenceRecord) -> dict[str, JsonValue]:
     return {
         "name": file.name,
         "kind": file.kind,

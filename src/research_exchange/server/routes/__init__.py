@@ -4,14 +4,17 @@ from fastapi import APIRouter, Depends
 
 from research_exchange.server.guards import may_use
 from research_exchange.server.routes import (
+    events,
     evidence,
     exports,
+    hooks,
     ideas,
     judgments,
     queue,
     runs,
     sessions,
     sign_in,
+    slack,
     specs,
     system,
     tokens,
@@ -20,12 +23,13 @@ from research_exchange.server.routes import (
 
 __all__ = ["add_routes"]
 
-_UNDER_API = (specs, runs, updates, evidence, judgments, sessions, queue, exports, ideas, tokens)
+_UNDER_API = (specs, runs, updates, evidence, judgments, sessions, queue, events, exports, ideas, tokens, hooks)
 
 
 def add_routes(app: APIRouter) -> None:
     """Everything that the API answers; what is not for machines alone is not under `/api`."""
     app.include_router(system.routes)
     app.include_router(sign_in.routes)
+    app.include_router(slack.routes, prefix="/api")
     for module in _UNDER_API:
         app.include_router(module.routes, prefix="/api", dependencies=[Depends(may_use)])

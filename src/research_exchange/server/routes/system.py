@@ -1,12 +1,51 @@
-"""Whether the Exchange answers."""
+"""Whether the Exchange works, and its figures."""
 
 from importlib.metadata import version
+from typing import cast
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import JSONResponse
+from sqlalchemy.exc import DatabaseError
 
-routes = APIRouter()
+from research_exchange.server.dependencies import ExchangeService
+from research_exchange.server.exchange import Exchange
+from research_exchange.server.guards import may_use
+from research_exchange.server.metrics import CONTENT_TYPE, Metrics
+
+routes = APIRouter(tags=["system"])
+
+_NOBODYS_BYTES = "0" * 64
 
 
 @routes.get("/health")
-def get_health() -> dict[str, str]:
-    return {"status": "ok", "version": version("research-exchange")}
+def get_health(exchange: ExchangeService) -> Response:
+    """Whether the database and the evidence store answer; 503 where one does not."""
+    checks = {"database": _database(exchange), "evidence": _evidence(exchange)}
+    is_well = all(check == "ok" for check in checks.values())
+    status = "ok" if is_well else "failing"
+    return JSONResponse(
+        {"status": status, "version": version("research-exchange"), "checks": checks}, 200 if is_well else 503
+    )
+
+
+@routes.get("/metrics", dependencies=[Depends(may_use)])
+def get_metrics(request: Request) -> Response:
+    """The figures in the text format of Prometheus."""
+    return Response(cast("Metrics", request.app.state.metrics).text(), media_type=CONTENT_TYPE)
+
+
+def _database(exchange: Exchange) -> str:
+    try:
+        with exchange.store.reading() as reader:
+            reader.count_runs()
+    except DatabaseError:
+        return "does not answer"
+    return "ok"
+
+
+def _evidence(exchange: Exchange) -> str:
+    try:
+        exchange.store.blobs.state(_NOBODYS_BYTES)
+    except OSError:
+        return "does not answer"
+    return "ok"

@@ -2,24 +2,35 @@
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from research_exchange.documents.json import JsonValue
 from research_exchange.server.dependencies import ExchangeService, update_body
 from research_exchange.server.errors import error_response
-from research_exchange.server.exchange import PostedUpdate
 from research_exchange.server.guards import runner_only
 from research_exchange.server.routes.answers import file_json, stored_bytes
+from research_exchange.server.updating import PostedUpdate
 
-routes = APIRouter()
+routes = APIRouter(tags=["updates"])
 
 UpdateNumber = Annotated[int, Path(ge=1, le=2**31)]
 
 
-@routes.post("/runs/{run_id}/updates", dependencies=[Depends(runner_only)])
-def post_update(run_id: str, raw: Annotated[bytes, Depends(update_body)], exchange: ExchangeService) -> Response:
-    posted = exchange.post_update(run_id, raw)
+@routes.post("/runs/{run_id}/updates", status_code=201, dependencies=[Depends(runner_only)])
+def post_update(
+    run_id: str,
+    raw: Annotated[bytes, Depends(update_body)],
+    exchange: ExchangeService,
+    session: Annotated[str | None, Query(max_length=100)] = None,
+    idempotency_key: Annotated[str | None, Header(max_length=200)] = None,
+) -> Response:
+    """Post an update (R-060). It is stored whatever it says; sending it again stores nothing.
+
+    The same bytes with the same `Idempotency-Key` are a retry at any time; without one, only bytes equal to the run's
+    last update are. `session` says whose update it is, by default that of the newest session that has not ended.
+    """
+    posted = exchange.updates.post(run_id, raw, idempotency_key, session)
     number = posted.stored.sequence
     if posted.stored.malformed is not None:
         return error_response(
@@ -33,7 +44,7 @@ def post_update(run_id: str, raw: Annotated[bytes, Depends(update_body)], exchan
 @routes.get("/runs/{run_id}/updates/{sequence}")
 def get_update(run_id: str, sequence: UpdateNumber, request: Request, exchange: ExchangeService) -> Response:
     """The bytes as they were posted."""
-    update = exchange.update(run_id, sequence)
+    update = exchange.updates.get(run_id, sequence)
     media_type = "application/json" if update.malformed is None else "application/octet-stream"
     return stored_bytes(request, update.raw, update.sha256, media_type)
 

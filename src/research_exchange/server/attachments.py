@@ -1,0 +1,67 @@
+"""Files that a document names by the address of an attachment: fetched once, then treated as any other (R-166)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+from research_exchange.documents.gates import Problem
+from research_exchange.evidence import MAX_FILE_BYTES, Admission, AdmissionStatus, InlineFile, source_url_problems
+from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare, refused_entry
+from research_exchange.store import Clock, Store
+
+
+class FetchRefused(Exception):
+    """Why nothing was fetched: one sentence, which never repeats the address."""
+
+
+class Fetches(Protocol):
+    """What gets the bytes at an address of a host on its list."""
+
+    @property
+    def hosts(self) -> Collection[str]: ...
+
+    def fetch(self, url: str, limit: int) -> bytes:
+        """The bytes, at most `limit` of them.
+
+        Raises:
+            FetchRefused: It did not get them.
+        """
+        ...
+
+
+class Attachments:
+    """Fetches what documents point to; it holds no lock while it waits for another machine."""
+
+    def __init__(self, store: Store, clock: Clock, fetcher: Fetches) -> None:
+        self._store = store
+        self._clock = clock
+        self._fetcher = fetcher
+
+    def fetch(self, file: InlineFile) -> Prepared:
+        """A file's bytes, or why they were not fetched. The address is neither kept nor shown."""
+        assert file.source_url is not None, "somebody else handles content"
+        problems = source_url_problems(file.source_url, self._fetcher.hosts, f"{file.path}.source_url")
+        if problems:
+            return refused_entry(replace(file, problems=problems))
+        try:
+            content = self._fetcher.fetch(file.source_url, MAX_FILE_BYTES)
+        except FetchRefused as refused:
+            found = Problem("R-166", f"{file.path}.source_url", "bytes to fetch", str(refused), "Send the content.")
+            return refused_entry(replace(file, problems=(found,)))
+        return prepare(self._store.blobs, file.name, file.kind, content, file.declared_sha256)
+
+    def fetch_for(self, run_id: str, update: int, files: Sequence[InlineFile]) -> list[FileAnswer]:
+        """Fetch the files that an update names, after it is stored: it must not wait for another machine."""
+        if not files:
+            return []
+        with self._store.reading() as reader:
+            held = {record.name: record for record in reader.evidence(run_id) if record.update == update}
+        prepared = [self.fetch(file) for file in files if file.name not in held]
+        with self._store.writing() as writer:
+            intake = Intake(writer, self._store.blobs, self._clock, run_id)
+            answers = intake.take(prepared, update)
+            intake.keep_refusals(answers, update)
+        known = [held[file.name] for file in files if file.name in held]
+        return answers + [
+            FileAnswer(file.name, Admission(AdmissionStatus.UNCHANGED, file.kind, file.sha256)) for file in known
+        ]

@@ -1,0 +1,76 @@
+"""What happens to a run, as it happens."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from research_exchange.server.bell import TooManyWatchers
+from research_exchange.server.dependencies import ExchangeService
+from research_exchange.server.errors import ApiError, unknown_run
+from research_exchange.server.events import Event, Position, events
+from research_exchange.server.exchange import Exchange
+
+routes = APIRouter(tags=["events"])
+
+LOOK_EVERY = 2.0
+"""Seconds: for what happens without a word to this process."""
+STILL_HERE_EVERY = 15.0
+"""Seconds after which a stream says that it is alive, although nothing happened."""
+COME_BACK_AFTER_MS = 2000
+
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+
+@routes.get("/runs/{run_id}/events", response_class=StreamingResponse)
+def get_events(
+    run_id: str, exchange: ExchangeService, last_event_id: Annotated[str | None, Header(max_length=200)] = None
+) -> StreamingResponse:
+    """Server-sent events: all that was, then all that comes. With `Last-Event-ID`, what came after that event.
+
+    Kinds: `session`, `update` (with its document, where that is small), `evidence`, `session_end`, `queued`,
+    `cancelled` and `outcome`.
+    """
+    with exchange.store.reading() as reader:
+        if reader.run(run_id) is None:
+            raise unknown_run(run_id)
+    return StreamingResponse(_stream(exchange, run_id, _position(last_event_id)), 200, _HEADERS, "text/event-stream")
+
+
+def _position(last_event_id: str | None) -> Position:
+    try:
+        return Position() if not last_event_id else Position.parse(last_event_id)
+    except ValueError:
+        raise ApiError(422, "Last-Event-ID is not one that this stream gave out; leave it out to begin anew.") from None
+
+
+async def _stream(exchange: Exchange, run_id: str, position: Position) -> AsyncIterator[bytes]:
+    yield f"retry: {COME_BACK_AFTER_MS}\n\n".encode()
+    try:
+        with exchange.bell.listening(run_id) as happened:
+            quiet = 0.0
+            while not exchange.bell.is_closed:
+                happened.clear()
+                found = await run_in_threadpool(_read, exchange, run_id, position)
+                for event in found:
+                    position, quiet = event.position, 0.0
+                    yield event.encode()
+                if found:
+                    continue
+                if quiet >= STILL_HERE_EVERY:
+                    quiet = 0.0
+                    yield b": still here\n\n"
+                try:
+                    await asyncio.wait_for(happened.wait(), LOOK_EVERY)
+                except TimeoutError:
+                    quiet += LOOK_EVERY
+    except TooManyWatchers:
+        yield b": too many watch at the moment; come back later\n\n"
+
+
+def _read(exchange: Exchange, run_id: str, since: Position) -> list[Event]:
+    with exchange.store.reading() as reader:
+        return list(events(reader, run_id, since))

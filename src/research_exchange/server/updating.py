@@ -1,0 +1,136 @@
+"""Updates: each is stored before it is answered, once, whatever it says (R-007, R-06A); the last one ends the run.
+
+A credential in an update is the one thing that is not stored as it came. The update must not be lost, and the secret
+must not be kept, so `[redacted]` stands in its place, and both the answer and the run's record say so (R-169, R-243).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from research_exchange.credentials import find_credential, redact
+from research_exchange.documents.gates import Flag
+from research_exchange.documents.update import StoredUpdate
+from research_exchange.evidence import InlineFile, inline_files
+from research_exchange.server.attachments import Attachments
+from research_exchange.server.errors import ApiError
+from research_exchange.server.folding import Folds
+from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare_inline
+from research_exchange.server.recording import Recording
+from research_exchange.store import Clock, Store, Writer
+
+
+@dataclass(frozen=True)
+class PostedUpdate:
+    stored: StoredUpdate
+    is_new: bool
+    """False for a retry, which is not stored again."""
+    flags: Sequence[Flag]
+    """What is odd about this update."""
+    files: Sequence[FileAnswer]
+    """One for each file that the update carries."""
+
+
+@dataclass(frozen=True)
+class _Delivery:
+    """An update as it came, and as it is kept."""
+
+    kept: bytes
+    remarks: tuple[str, ...]
+    """What was taken out of it."""
+    files: Sequence[Prepared]
+    elsewhere: Sequence[InlineFile]
+    """Files whose bytes have to be fetched."""
+
+
+class Updating:
+    """The updates of all runs."""
+
+    def __init__(
+        self, store: Store, clock: Clock, folds: Folds, recording: Recording, attachments: Attachments
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._folds = folds
+        self._recording = recording
+        self._attachments = attachments
+
+    def get(self, run_id: str, sequence: int) -> StoredUpdate:
+        with self._store.reading() as reader:
+            update = reader.update(run_id, sequence)
+        if update is None:
+            raise ApiError(404, f"Run {run_id!r} has no update {sequence}.")
+        return update
+
+    def post(self, run_id: str, raw: bytes, key: str | None = None, session: str | None = None) -> PostedUpdate:
+        """Store an update and the files it carries, and record the outcome when it ends the run.
+
+        Args:
+            run_id: A run that is known.
+            raw: The bytes as they came.
+            key: Names this delivery: the same bytes under the same key are a retry. Bytes equal to the run's last
+                update always are. A retry changes nothing and is answered with the number of the first delivery.
+            session: The runner's session; by default the newest one that has not ended.
+        """
+        delivery = self._prepare(raw)
+        with self._store.writing() as writer:
+            earlier = _earlier(writer, run_id, delivery.kept, key)
+            remarks = [] if earlier is not None else [*delivery.remarks]
+            if earlier is None:
+                if key is not None and writer.update_with_key(run_id, key) is not None:
+                    remarks.append("Its Idempotency-Key came with other bytes before; it is stored without one.")
+                    key = None
+                its_session, remark = _session(writer, run_id, session)
+                remarks += remark
+                stored = writer.append_update(run_id, delivery.kept, its_session, self._clock(), key)
+            else:
+                stored = earlier
+            intake = Intake(writer, self._store.blobs, self._clock, run_id)
+            files = intake.take(delivery.files, stored.sequence)
+            if earlier is None:
+                intake.keep_refusals(files, stored.sequence)
+                if delivery.remarks:
+                    intake.remark(f"update {stored.sequence}", delivery.remarks, stored.sequence)
+        files += self._attachments.fetch_for(run_id, stored.sequence, delivery.elsewhere)
+        flags = [*self._settle(run_id, stored), *(Flag("R-007", stored.sequence, remark) for remark in remarks)]
+        return PostedUpdate(stored, earlier is None, flags, files)
+
+    def _prepare(self, raw: bytes) -> _Delivery:
+        """All that takes time and needs no lock."""
+        found, came = find_credential(raw), StoredUpdate(0, self._clock(), raw)
+        remarks: tuple[str, ...] = ()
+        if found is not None:
+            remarks = (
+                f"R-243: {found.what} in line {found.line} was replaced by [redacted] before the update was stored; "
+                "revoke it if it was real.",
+            )
+        return _Delivery(
+            kept=raw if found is None else redact(raw),
+            remarks=remarks,
+            files=prepare_inline(self._store.blobs, came),
+            elsewhere=[file for file in inline_files(came.body or {}) if file.source_url is not None],
+        )
+
+    def _settle(self, run_id: str, stored: StoredUpdate) -> tuple[Flag, ...]:
+        with self._store.reading() as reader:
+            run = reader.run(run_id)
+            assert run is not None, "an update of it is on record"
+            remarks = self._folds.remarks(reader, run, stored)
+        if remarks.is_final:
+            self._recording.settle(run_id)
+        return remarks.flags
+
+
+def _earlier(writer: Writer, run_id: str, kept: bytes, key: str | None) -> StoredUpdate | None:
+    """The update that this one repeats."""
+    named = None if key is None else writer.update_with_key(run_id, key)
+    last = writer.last_update(run_id)
+    return next((update for update in (named, last) if update is not None and update.raw == kept), None)
+
+
+def _session(writer: Writer, run_id: str, named: str | None) -> tuple[str | None, list[str]]:
+    """The session that an update belongs to; an update is not lost for naming one that there is not."""
+    sessions = writer.sessions(run_id)
+    if named is not None and any(session.id == named for session in sessions):
+        return named, []
+    open_one = next((session.id for session in reversed(sessions) if session.end is None), None)
+    return open_one, [] if named is None else ["It names a session that this run does not have."]
