@@ -34,7 +34,7 @@ TRIAGE = "triage:"
 
 SLACK = Caller(Role.RESEARCHER, "slack", "Slack")
 
-_WRITTEN_BY_PEOPLE = frozenset({None, "thread_broadcast", "file_share", "me_message"})
+_WRITTEN_BY_PEOPLE = (None, "thread_broadcast", "file_share", "me_message")
 """Subtypes of messages; the others are edits, deletions and what Slack and its apps say by themselves."""
 _NAME = re.compile(r"[A-Z0-9]{1,30}")
 _MOMENT = re.compile(r"[0-9]{1,16}\.[0-9]{1,9}")
@@ -218,7 +218,7 @@ def _message(envelope: Mapping[str, JsonValue], event: Mapping[str, JsonValue]) 
 def _is_by_a_bot(envelope: Mapping[str, JsonValue], event: Mapping[str, JsonValue]) -> bool:
     """Whether an app wrote it, such as this Exchange's own."""
     user = event.get("user")
-    own = {as_mapping(each).get("user_id") for each in as_list(envelope.get("authorizations")) if _is_bot(each)}
+    own = [as_mapping(each).get("user_id") for each in as_list(envelope.get("authorizations")) if _is_bot(each)]
     return "bot_id" in event or "bot_profile" in event or not isinstance(user, str) or user in own
 
 

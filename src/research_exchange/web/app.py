@@ -14,6 +14,7 @@ from research_exchange.server import (
     opening,
     serve_app,
 )
+from research_exchange.server.outside import Outside
 from research_exchange.store import Clock, Identifiers, utc_now
 from research_exchange.web.pages import assets, pages
 
@@ -26,9 +27,18 @@ def create_app(
     clock: Clock = utc_now,
     ids: Identifiers | None = None,
     door: Door | None = None,
+    outside: Outside | None = None,
 ) -> FastAPI:
     """The API and the pages over one data folder; the arguments are those of `server.create_api`."""
-    app = create_api(data, database_url=database_url, evidence_url=evidence_url, clock=clock, ids=ids, door=door)
+    app = create_api(
+        data,
+        database_url=database_url,
+        evidence_url=evidence_url,
+        clock=clock,
+        ids=ids,
+        door=door,
+        outside=outside,
+    )
     app.include_router(assets)
     app.include_router(pages)
     return app
