@@ -1,4 +1,5 @@
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -50,6 +51,11 @@ class Runner(Caller):
     def upload(self, name: str, content: bytes, kind: str = "metrics", **params: str) -> httpx.Response:
         return self.post(f"{self.path}/evidence", content, name=name, kind=kind, **params)
 
+    def begin(self, **document: Any) -> str:
+        """Begin a session."""
+        session: str = self.post(f"{self.path}/sessions", document or None).json()["session"]
+        return session
+
     def record(self) -> Json:
         answer: Json = self.get(self.path).json()
         return answer
@@ -70,15 +76,30 @@ def data(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-@pytest.fixture
-def clock() -> Callable[[], datetime]:
-    """A clock that shows one second more at each look."""
-    moments = (datetime(2026, 3, 1, 12, tzinfo=UTC) + timedelta(seconds=n) for n in range(1_000_000))
-    return lambda: next(moments)
+class SteppingClock:
+    """A clock that shows one second more at each look, and that can be set."""
+
+    def __init__(self) -> None:
+        self._now = datetime(2026, 3, 1, 12, tzinfo=UTC)
+        self._lock = threading.Lock()
+
+    def __call__(self) -> datetime:
+        with self._lock:
+            self._now += timedelta(seconds=1)
+            return self._now
+
+    def jump(self, **by: float) -> None:
+        with self._lock:
+            self._now += timedelta(**by)
 
 
 @pytest.fixture
-def app(data: Path, clock: Callable[[], datetime]) -> FastAPI:
+def clock() -> SteppingClock:
+    return SteppingClock()
+
+
+@pytest.fixture
+def app(data: Path, clock: SteppingClock) -> FastAPI:
     return create_app(data, clock=clock)
 
 

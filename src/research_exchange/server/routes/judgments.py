@@ -1,7 +1,9 @@
 """What the Exchange makes of a run: now, and on record."""
 
 from fastapi import APIRouter, Depends, Response
+from fastapi.responses import JSONResponse
 
+from research_exchange.server.agreeing import agreements
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.guards import WhoAsks, runner_or_researcher
 
@@ -18,3 +20,13 @@ def get_judgment(run_id: str, exchange: ExchangeService) -> Response:
 def record_judgment(run_id: str, who: WhoAsks, exchange: ExchangeService) -> Response:
     """Put the reading of this moment on record, after those that stand there (R-214)."""
     return Response(exchange.record_judgment(run_id, who.actor).judgment, media_type="application/json")
+
+
+@routes.get("/runs/{run_id}/agreement")
+def get_agreement(run_id: str, exchange: ExchangeService, against: str | None = None) -> Response:
+    """Whether the result came out again: held against the run `against`, or the earlier runs of the same spec version.
+
+    Rows are never merged: each run has its own verdict, from its own rows (R-006).
+    """
+    found = agreements(exchange, run_id, against)
+    return JSONResponse({"run": run_id, "agreements": [agreement.to_json() for agreement in found]})
