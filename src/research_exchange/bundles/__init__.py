@@ -6,7 +6,7 @@ A bundle is a zip file, or the folder that it unpacks to, and an RO-Crate.
 
 from research_exchange.bundles.build import BundleTooLarge, build, bundle_chunks, installed
 from research_exchange.bundles.integrity import integrity_problems
-from research_exchange.bundles.members import Contents, NotABundle
+from research_exchange.bundles.members import Contents, NotABundle, kept
 from research_exchange.bundles.reading import contents_of, documents_of, open_members, read_record
 from research_exchange.bundles.rejudging import JudgmentCheck, Standing
 from research_exchange.bundles.verification import Verification, VerificationStatus, verify
@@ -25,6 +25,7 @@ __all__ = [
     "documents_of",
     "installed",
     "integrity_problems",
+    "kept",
     "open_members",
     "read_record",
     "verify",

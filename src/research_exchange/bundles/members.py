@@ -10,7 +10,18 @@ from typing import Protocol, TypeAlias
 from research_exchange.documents.gates import Problem
 from research_exchange.documents.json import DocumentError
 
-__all__ = ["MOST_BYTES", "MOST_MEMBERS", "Contents", "Folder", "Member", "Members", "NotABundle", "broken", "read_text"]
+__all__ = [
+    "MOST_BYTES",
+    "MOST_MEMBERS",
+    "Contents",
+    "Folder",
+    "Member",
+    "Members",
+    "NotABundle",
+    "broken",
+    "kept",
+    "read_text",
+]
 
 MOST_MEMBERS = 60_000
 MOST_BYTES = 2 * 1024**3
@@ -80,6 +91,11 @@ class Folder:
             raise KeyError(name)
         with (self._path / name).open("rb") as file:
             return file.read(self.members[name].size)
+
+
+def kept(content: bytes) -> Callable[[], bytes]:
+    """What reads bytes that are in memory."""
+    return lambda: content
 
 
 def read_text(members: Members, name: str) -> bytes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, UsageProblem, display
+from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, display
 from research_exchange.cli.exchange import Address, Data, connected_exchange
 
 if TYPE_CHECKING:
@@ -73,30 +73,14 @@ def _side(name: str, connected: "Exchange | None") -> "Side":
 def _judged(bundle: Path) -> "Side":
     """The run in a bundle. Raises UsageProblem where there is none, or one that was changed."""
     from research_exchange.agreement import Side
-    from research_exchange.bundles import (
-        NotABundle,
-        contents_of,
-        documents_of,
-        integrity_problems,
-        open_members,
-        read_record,
-    )
-    from research_exchange.documents.json import DocumentError
+    from research_exchange.cli.bundle_file import read_bundle
     from research_exchange.judgment import judge
     from research_exchange.updates import fold
 
-    try:
-        with open_members(bundle) as members:
-            record = read_record(members)
-            document = documents_of(record, contents_of(members))
-            if integrity_problems(members, record):
-                raise UsageProblem(f"{bundle} is not as it was exported; `rx verify {bundle}` says where.")
-            judgment = judge(document.spec, document.updates, document.evidence, ended=document.ended)
-    except NotABundle as trouble:
-        raise UsageProblem(f"{trouble} Name a run (run_ and 10 hexadecimal digits) or a bundle.") from None
-    except DocumentError as trouble:
-        raise UsageProblem(f"{bundle} cannot be read: {trouble}") from None
-    return Side(record.run.id, document.spec, fold(document.spec, document.updates), judgment)
+    found = read_bundle(bundle)
+    document = found.document
+    judgment = judge(document.spec, document.updates, document.evidence, ended=document.ended)
+    return Side(found.id, document.spec, fold(document.spec, document.updates), judgment)
 
 
 def _spec(name: str, connected: "Exchange | None") -> "Spec":

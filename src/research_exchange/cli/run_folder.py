@@ -1,4 +1,4 @@
-"""A run on the disk: one run document, or a folder with a file for each part.
+"""A run on the disk: one run document, a bundle, or a folder with a file for each part.
 
 A folder holds `spec.json`, `updates/*.json` in order of name, `evidence.json` with a record
 `{"name", "kind", "sha256"?, "update"?, "after"?}` for each file in `evidence/`, and, for a run that ended without a
@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from research_exchange.cli.bundle_file import is_bundle, read_bundle
 from research_exchange.cli.console import UsageProblem, read_bytes
 from research_exchange.cli.spec_file import read_spec
 from research_exchange.documents.evidence import EvidenceFile
@@ -22,6 +23,8 @@ __all__ = ["read_run"]
 
 def read_run(path: Path) -> RunDocument:
     """The run in a file or a folder. Raises UsageProblem where there is none."""
+    if is_bundle(path):
+        return read_bundle(path).document
     if path.is_dir():
         return _read_folder(path)
     try:

@@ -5,7 +5,7 @@ from functools import partial
 from hashlib import sha256
 
 from research_exchange import judgment as rules
-from research_exchange.bundles import Contents, bundle_chunks, installed
+from research_exchange.bundles import Contents, bundle_chunks, installed, kept
 from research_exchange.bundles import record as entries
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.views import RunView
@@ -73,21 +73,17 @@ def _record(
 
 def _contents(record: entries.RunRecord, view: RunView, judged: bytes, blobs: BlobStore) -> Contents:
     """What reads each member; files are read when it is their turn, and hashed again."""
-    contents: dict[str, Callable[[], bytes]] = {entries.SPEC: lambda: view.spec.raw, entries.JUDGMENT: lambda: judged}
+    contents: dict[str, Callable[[], bytes]] = {entries.SPEC: kept(view.spec.raw), entries.JUDGMENT: kept(judged)}
     for session in record.sessions:
         if session.brief is not None and session.brief_sha256 is not None:
             contents[session.brief] = partial(blobs.read, session.brief_sha256)
     for update, entry in zip(view.updates, record.updates, strict=True):
-        contents[entry.member] = partial(_same, update.raw)
+        contents[entry.member] = kept(update.raw)
     for file, evidence in zip(view.files, record.evidence, strict=True):
         contents[evidence.member] = file.read
     for outcome, recorded in zip(view.outcomes, record.outcomes, strict=True):
-        contents[recorded.member] = partial(_same, outcome.judgment)
+        contents[recorded.member] = kept(outcome.judgment)
     return contents
-
-
-def _same(content: bytes) -> bytes:
-    return content
 
 
 def _idea(reader: Reader, spec: SpecRecord) -> entries.IdeaEntry | None:

@@ -5,12 +5,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import cache
 from hashlib import sha256
 from typing import Any
 
 from research_exchange import judgment as rules
-from research_exchange.bundles import Contents, build, documents_of
+from research_exchange.bundles import Contents, build, documents_of, kept
 from research_exchange.bundles.record import (
     CancellationEntry,
     EvidenceEntry,
@@ -52,16 +52,12 @@ class Exported:
 
     @property
     def contents(self) -> Contents:
-        return {name: partial(_same, content) for name, content in self.members.items()}
+        return {name: kept(content) for name, content in self.members.items()}
 
     def packed(self) -> bytes:
         file = io.BytesIO()
         build(self.record, self.contents, file)
         return file.getvalue()
-
-
-def _same(content: bytes) -> bytes:
-    return content
 
 
 @cache

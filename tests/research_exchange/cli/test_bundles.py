@@ -110,6 +110,21 @@ def test_a_redo_is_compared_with_what_it_repeats(rx: Rx, runs: Runs) -> None:
     assert (offline["standing"], offline["rows"]) == ("agree", "same_bytes")
 
 
+def test_the_run_in_a_bundle_is_judged_and_checked_like_any_run_in_files(rx: Rx, runs: Runs) -> None:
+    rx("export", runs.first, "run.zip", "--exchange", runs.url)
+    with zipfile.ZipFile("run.zip") as archive:
+        archive.extractall("unpacked")
+        exported = json.loads(archive.read("judgment.json"))
+    for form in ("run.zip", "unpacked"):
+        judged = rx("judge", form, "--json")
+        assert (judged.code, judged.err) == (0, "")
+        assert json.loads(judged.out) == exported
+    assert rx("check", "run.zip").code == 0
+    Path("unpacked/spec.json").write_text("{}")
+    changed = rx("judge", "unpacked")
+    assert (changed.code, "rx verify unpacked" in changed.err) == (2, True)
+
+
 def test_runs_of_different_specs_are_not_said_to_agree(rx: Rx, runs: Runs) -> None:
     answer = rx("compare", runs.first, runs.other, "--exchange", runs.url)
     assert answer.code == 3
