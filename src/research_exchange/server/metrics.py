@@ -79,12 +79,21 @@ class Measured:
 
         async def send_measured(message: Message) -> None:
             if message["type"] == "http.response.start":
-                method, route = _method(scope), getattr(scope.get("route"), "path", _NO_ROUTE)
+                method, route = _method(scope), _route(scope)
                 self._metrics.requests.labels(method, route, str(message["status"])).inc()
                 self._metrics.seconds.labels(method, route).observe(time.perf_counter() - started)
             await send(message)
 
         await self._app(scope, receive, send_measured)
+
+
+def _route(scope: Scope) -> str:
+    """The path of the route that answered, with names in the place of what they stand for."""
+    path = getattr(scope.get("route"), "path", None)
+    if path is None:
+        return _NO_ROUTE
+    prefix = "/api" if scope["path"].startswith("/api/") and not path.startswith("/api/") else ""
+    return f"{prefix}{path}"
 
 
 def _method(scope: Scope) -> str:

@@ -35,18 +35,21 @@ async def new_hook(request: Request) -> NewHook:
 
 @routes.post("/hooks")
 def add_hook(form: Annotated[NewHook, Depends(new_hook)], who: WhoAsks, exchange: ExchangeService) -> Response:
+    """Have somebody told of what happens to runs, by a signed request or in Slack."""
     hook = exchange.hooks.add(form.kind, who, url=form.url, secret=form.secret, events=form.events)
     return JSONResponse(hook_json(hook), status_code=201)
 
 
 @routes.get("/hooks")
 def list_hooks(exchange: ExchangeService) -> Response:
+    """Who is told of what happens to runs."""
     hooks = exchange.hooks.all()
     return JSONResponse(listing("hooks", [hook_json(hook) for hook in hooks], len(hooks), 0))
 
 
 @routes.delete("/hooks/{hook_id}")
 def remove_hook(hook_id: str, who: WhoAsks, exchange: ExchangeService) -> Response:
+    """Tell nobody there any more."""
     return JSONResponse(hook_json(exchange.hooks.remove(hook_id, who)))
 
 

@@ -58,12 +58,14 @@ async def revision(request: Request) -> Revision:
 
 @routes.post("/ideas", dependencies=[Depends(researcher_only)])
 def add_idea(form: Annotated[NewIdea, Depends(new_idea)], who: WhoAsks, exchange: ExchangeService) -> Response:
+    """Write down an idea; its first text is its first snapshot (R-001)."""
     saved = exchange.ideas.add(IdeaText(**form.model_dump()), who)
     return JSONResponse(idea_json(saved.idea), status_code=201)
 
 
 @routes.get("/ideas")
 def list_ideas(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+    """Ideas with their current text, newest first."""
     ideas, total = exchange.ideas.page(limit, offset)
     return JSONResponse(listing("ideas", [idea_json(idea) for idea in ideas], total, offset))
 
@@ -84,6 +86,7 @@ def get_idea(idea_id: str, exchange: ExchangeService) -> Response:
 def revise_idea(
     idea_id: str, form: Annotated[Revision, Depends(revision)], who: WhoAsks, exchange: ExchangeService
 ) -> Response:
+    """Change what an idea says, or note its triage: a new snapshot, and the earlier ones stay (R-003)."""
     changes = form.model_dump(exclude_unset=True)
     if "title" in changes and changes["title"] is None:
         raise ApiError(422, "An idea has a title, a line that says what it is about.")

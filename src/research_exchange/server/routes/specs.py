@@ -39,6 +39,7 @@ def register_spec(
 
 @routes.get("/specs")
 def list_specs(exchange: ExchangeService, idea: str | None = None, limit: Page = 50, offset: Offset = 0) -> Response:
+    """Saved versions, newest first; of one idea where it is named."""
     specs, total = exchange.versions.page(limit, offset, idea)
     return JSONResponse(listing("specs", [spec_json(spec) for spec in specs], total, offset))
 
@@ -58,11 +59,13 @@ def get_spec_about(spec_id: str, exchange: ExchangeService) -> Response:
 
 @routes.get("/specs/{spec_id}/lint")
 def get_lint(spec_id: str, exchange: ExchangeService) -> Response:
+    """What a reviewer would say of it before anybody spends an hour on it."""
     return JSONResponse({"spec_id": spec_id, "findings": [plain(found) for found in exchange.versions.lint(spec_id)]})
 
 
 @routes.get("/specs/{spec_id}/power")
 def get_power(spec_id: str, exchange: ExchangeService, items: Items = None) -> Response:
+    """What its decision rule can tell: the wins it takes, and how probable each verdict is."""
     return JSONResponse({"spec_id": spec_id, **exchange.versions.power(spec_id, items).to_json()})
 
 

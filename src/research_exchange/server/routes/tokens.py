@@ -42,12 +42,14 @@ def give_token(form: Annotated[NewTokenForm, Depends(new_token)], who: WhoAsks, 
 
 @routes.get("/tokens")
 def list_tokens(exchange: ExchangeService, run: str | None = None, limit: Page = 50, offset: Offset = 0) -> Response:
+    """Tokens without their secrets, newest first; of one run where it is named."""
     tokens, total = exchange.tokens.page(limit, offset, run)
     return JSONResponse(listing("tokens", [token_json(token) for token in tokens], total, offset))
 
 
 @routes.delete("/tokens/{token_id}")
 def revoke_token(token_id: str, who: WhoAsks, exchange: ExchangeService) -> Response:
+    """From now on the token is no good."""
     return JSONResponse(token_json(exchange.tokens.revoke(token_id, who)))
 
 
