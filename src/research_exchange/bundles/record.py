@@ -18,6 +18,7 @@ __all__ = [
     "JudgmentEntry",
     "Loss",
     "OutcomeEntry",
+    "QueueEntry",
     "RefusalEntry",
     "RunEntry",
     "RunRecord",
@@ -53,6 +54,8 @@ class SpecEntry:
     title: str
     sha256: str
     saved_at: datetime
+    parent: str | None
+    """The version that it was made from."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,21 @@ class JudgmentEntry:
 
 
 @dataclass(frozen=True)
+class QueueEntry:
+    """The run waited for a runner (R-202)."""
+
+    number: int
+    """From 1 within the run."""
+    queued_at: datetime
+    not_before: datetime
+    reason: str
+    by: str
+    claimed_at: datetime | None
+    """When a runner took it; None while it waits."""
+    claimed_by: str | None
+
+
+@dataclass(frozen=True)
 class CancellationEntry:
     """Somebody called the run off."""
 
@@ -206,6 +224,7 @@ class RunRecord:
     outcomes: tuple[OutcomeEntry, ...]
     """Oldest first."""
     judgment: JudgmentEntry
+    queue: tuple[QueueEntry, ...]
     cancelled: CancellationEntry | None
     software: tuple[Software, ...]
     lost: tuple[Loss, ...] = ()
@@ -238,4 +257,5 @@ class RunRecord:
         moments += [moment for each in self.sessions for moment in (each.started_at, each.ended_at) if moment]
         moments += [each.received_at for each in self.posted] + [each.received_at for each in self.refused]
         moments += [each.recorded_at for each in self.outcomes]
+        moments += [moment for each in self.queue for moment in (each.queued_at, each.claimed_at) if moment]
         return max(moments if self.cancelled is None else [*moments, self.cancelled.at])

@@ -13,6 +13,7 @@ from research_exchange.store import (
     BlobStore,
     Cancellation,
     OutcomeRecord,
+    QueueRecord,
     Reader,
     SessionRecord,
     SnapshotRecord,
@@ -46,7 +47,7 @@ def _record(
     return entries.RunRecord(
         version=entries.VERSION,
         run=entries.RunEntry(run.id, run.spec_id, run.launch_mode.value, run.redo_of, run.created_at, view.ended),
-        spec=entries.SpecEntry(spec.title, spec.sha256, spec.created_at),
+        spec=entries.SpecEntry(spec.title, spec.sha256, spec.created_at, spec.parent),
         idea=idea,
         sessions=tuple(map(_session, view.sessions)),
         updates=tuple(
@@ -64,6 +65,7 @@ def _record(
         ),
         outcomes=tuple(map(_outcome, view.outcomes)),
         judgment=entries.JudgmentEntry(rules.VERSION, sha256(judged).hexdigest()),
+        queue=tuple(map(_queue, view.queue)),
         cancelled=None
         if cancelled is None
         else entries.CancellationEntry(cancelled.at, cancelled.by, cancelled.reason),
@@ -117,6 +119,18 @@ def _session(session: SessionRecord) -> entries.SessionEntry:
         exit_code=None if end is None else end.exit_code,
         reason=None if end is None else end.reason,
         brief_sha256=session.brief_sha256,
+    )
+
+
+def _queue(entry: QueueRecord) -> entries.QueueEntry:
+    return entries.QueueEntry(
+        number=entry.number,
+        queued_at=entry.queued_at,
+        not_before=entry.not_before,
+        reason=entry.reason,
+        by=entry.by,
+        claimed_at=entry.claimed_at,
+        claimed_by=entry.claimed_by,
     )
 
 

@@ -17,6 +17,7 @@ from research_exchange.bundles.record import (
     IdeaEntry,
     JudgmentEntry,
     OutcomeEntry,
+    QueueEntry,
     RefusalEntry,
     RunEntry,
     RunRecord,
@@ -80,7 +81,7 @@ def export(version: str = rules.VERSION) -> Exported:
     record = RunRecord(
         version=1,
         run=RunEntry("run_0123456789", "exp_0123456789", "redo", "run_9876543210", at(0), None),
-        spec=SpecEntry(spec.title, spec.sha256, at(-5)),
+        spec=SpecEntry(spec.title, spec.sha256, at(-5), "exp_9876543210"),
         idea=IdeaEntry("idea_0123456789", 2, at(-9), "Mara", "Größer ist besser?", None, "https://example.org/1", None),
         sessions=(SessionEntry("ses_0123456789", "local", at(0.5), at(20), 0, "the script ended", digest(BRIEF)),),
         updates=tuple(entries),
@@ -88,6 +89,7 @@ def export(version: str = rules.VERSION) -> Exported:
         refused=(RefusalEntry("run.sh", ("R-169 run.sh: expected no credentials, found one in line 1.",), 2, at(2)),),
         outcomes=(),
         judgment=JudgmentEntry(version, ""),
+        queue=(QueueEntry(1, at(0.1), at(0.2), "It was asked for.", "admin", at(0.3), "tok_1"),),
         cancelled=CancellationEntry(at(30), "admin", "It had ended anyway."),
         software=(Software("research-exchange", "0.1.0"), Software("Python", "3.11.9")),
     )

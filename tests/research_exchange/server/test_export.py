@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from research_exchange.bundles import Standing, Verification, VerificationStatus, open_members, read_record, verify
-from tests.research_exchange.server.conftest import Caller, Runner
+from tests.research_exchange.server import scenarios
+from tests.research_exchange.server.conftest import Caller, Runner, SteppingClock
+from tests.research_exchange.server.test_queue import out_of_capacity
 
 
 @pytest.fixture
@@ -77,6 +79,48 @@ def test_a_file_that_the_exchange_lost_is_said_and_what_it_bore_out_does_not_com
         ("judgment.json", Standing.SAME, "inconclusive, withheld"),
         ("judgments/0001.json", Standing.DIFFERENT, "supported"),
     ]
+
+
+def test_the_idea_as_it_was_and_the_brief_of_each_session_are_in_it(admin: Caller, bundle: Path) -> None:
+    idea = admin.post("/api/ideas", {"title": "Größer?", "triage": "Try it."}).json()["id"]
+    spec = admin.post("/api/specs", scenarios.spec(), idea=idea, legacy="true").json()["id"]
+    admin.post(f"/api/ideas/{idea}/snapshots", {"title": "Something else."})
+    created = admin.post("/api/runs", {"spec_id": spec}).json()
+    runner = Runner(admin.http, created["token"], created["id"])
+    runner.begin()
+    assert fetch(runner, bundle).status is VerificationStatus.VERIFIED
+    with open_members(bundle) as members:
+        record = read_record(members)
+        assert record.idea is not None
+        assert (record.idea.id, record.idea.snapshot) == (idea, 1)
+        assert (record.idea.title, record.idea.triage) == ("Größer?", "Try it.")
+        (session,) = record.sessions
+        assert members.read(str(session.brief)) == runner.get(f"{runner.path}/brief").content
+
+
+def test_a_run_that_waited_for_capacity_and_one_that_was_called_off_are_verified(
+    admin: Caller, runner: Runner, other_runner: Runner, clock: SteppingClock, bundle: Path
+) -> None:
+    runner.begin()
+    runner.update(out_of_capacity())
+    clock.jump(minutes=15)
+    assert admin.post("/api/queue/claim").json()["run"] == runner.run
+    runner.begin()
+    runner.finish()
+    report = fetch(runner, bundle)
+    assert report.status is VerificationStatus.VERIFIED
+    assert standings(report)[1:] == [
+        ("judgments/0001.json", Standing.SAME, "inconclusive"),
+        ("judgments/0002.json", Standing.SAME, "supported"),
+    ]
+    other_runner.begin()
+    other_runner.update(scenarios.progress(1, 0.5))
+    admin.post(f"{other_runner.path}/cancel", {"reason": "It is not needed."})
+    assert fetch(other_runner, bundle).status is VerificationStatus.VERIFIED
+    with open_members(bundle) as members:
+        record = read_record(members)
+        assert record.cancelled is not None
+        assert record.cancelled.reason == "It is not needed."
 
 
 def test_a_run_that_is_not_known_has_no_bundle(runner: Runner) -> None:
