@@ -6,6 +6,8 @@ from pathlib import Path
 
 from alembic import command
 from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, make_url
 from sqlalchemy.exc import ArgumentError
 
@@ -19,17 +21,18 @@ class BadDatabaseUrl(OSError):
 class Database:
     """A database whose transactions are either reads of one moment or writes, one writer at a time."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, schema: str = "head") -> None:
         """
         Args:
             url: `sqlite:///FILE` or `postgresql://USER:PASSWORD@HOST/NAME`.
+            schema: The number of the schema to bring it up to; by default the newest.
 
         Raises:
             BadDatabaseUrl: It is another one, or its driver is not installed.
         """
         self._backend = _backend(url)
         self._engine = self._backend.engine
-        self._migrate()
+        self.upgrade(schema)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -46,13 +49,31 @@ class Database:
     def close(self) -> None:
         self._engine.dispose()
 
-    def _migrate(self) -> None:
-        config = Config()
-        config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
-        config.set_main_option("path_separator", "os")
+    def upgrade(self, schema: str = "head") -> None:
+        """Bring an older schema up to date."""
+        config = _migrations()
         with self.writing() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            command.upgrade(config, schema)
+
+
+def known_schemas() -> set[str]:
+    """The numbers of this version's schema and of every older one."""
+    return {script.revision for script in ScriptDirectory.from_config(_migrations()).walk_revisions()}
+
+
+def _migrations() -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent / "migrations"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def schema_of(connection: Connection) -> str:
+    """The number of the schema that a database has."""
+    revision = MigrationContext.configure(connection).get_current_revision()
+    assert revision is not None, "a database that was opened has a schema"
+    return revision
 
 
 def _backend(text: str) -> Backend:

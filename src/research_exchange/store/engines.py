@@ -32,7 +32,6 @@ class SQLite:
     """One file. Readers go on while one writes."""
 
     _PRAGMAS = (
-        f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}",
         "PRAGMA journal_mode = WAL",
         "PRAGMA synchronous = FULL",
         "PRAGMA foreign_keys = ON",
@@ -56,7 +55,7 @@ class SQLite:
     def _prepare(self, connection: sqlite3.Connection, _: Any) -> None:
         # The driver would open transactions at moments of its own choice; `_begin` says when.
         connection.isolation_level = None
-        for pragma in self._PRAGMAS:
+        for pragma in (f"PRAGMA busy_timeout = {BUSY_TIMEOUT_MS}", *self._PRAGMAS):
             connection.execute(pragma).close()
 
     @staticmethod

@@ -6,6 +6,7 @@ The migrations put triggers behind that.
 from sqlalchemy import (
     CheckConstraint,
     Column,
+    Connection,
     ForeignKey,
     ForeignKeyConstraint,
     Index,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     PrimaryKeyConstraint,
     String,
     Table,
+    select,
 )
 
 from research_exchange.store.columns import Instant, Words
@@ -282,3 +284,14 @@ deliveries = Table(
     Column("detail", Words, nullable=False),
     PrimaryKeyConstraint("hook_id", "number"),
 )
+
+BLOB_COLUMNS = (evidence.c.sha256, sessions.c.brief_sha256)
+"""Every column that names bytes of the evidence store; what none of them names may be removed."""
+CACHES = (judgment_cache,)
+"""Tables that can be made anew from the others."""
+
+
+def blobs_named(connection: Connection) -> set[str]:
+    """The bytes that any row names."""
+    named = {digest for column in BLOB_COLUMNS for digest in connection.execute(select(column).distinct()).scalars()}
+    return named - {None}

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 MISSING = "missing"
 """The `state` of bytes that are not there."""
+RENEW_AFTER_SECONDS = 12 * 3600
+"""Bytes that are offered again although they are kept already, for longer than this, count as new from then on: they
+may be about to be referred to, and whoever removes what nothing refers to passes over new ones."""
 
 
 class BlobTooLarge(Exception):
@@ -87,8 +90,8 @@ class BlobStore(Protocol):
         """A cheap fingerprint of what is in the place of `sha256`; it changes whenever the bytes may have changed."""
         ...
 
-    def digests(self) -> Iterator[str]:
-        """The names of all bytes that are kept, in no order."""
+    def digests(self, older_than_seconds: float = 0) -> Iterator[str]:
+        """The names of the bytes that are kept, for at least so long, in no order."""
         ...
 
     def remove(self, sha256: str) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from io import BufferedReader
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from research_exchange.documents.evidence import EvidenceLost
-from research_exchange.store.blobs.contract import MISSING, StoredBlob, expect
+from research_exchange.store.blobs.contract import MISSING, RENEW_AFTER_SECONDS, StoredBlob, expect
 from research_exchange.store.blobs.incoming import Incoming, incoming_file, remove_old_incoming
 
 
@@ -55,9 +56,10 @@ class FolderBlobs:
             return MISSING
         return f"{found.st_size}-{found.st_mtime_ns}-{found.st_ino}"
 
-    def digests(self) -> Iterator[str]:
+    def digests(self, older_than_seconds: float = 0) -> Iterator[str]:
         for path in self._root.glob("[0-9a-f][0-9a-f]/*"):
-            yield path.parent.name + path.name
+            if _age(path) >= older_than_seconds:
+                yield path.parent.name + path.name
 
     def remove(self, sha256: str) -> None:
         self.path(sha256).unlink(missing_ok=True)
@@ -77,6 +79,8 @@ class FolderBlobs:
     def _keep(self, incoming: Incoming) -> None:
         path = self.path(incoming.sha256)
         if self._is_intact(incoming.sha256):
+            if _age(path) > RENEW_AFTER_SECONDS:
+                path.touch()
             return
         incoming.sync()
         is_new_folder = not path.parent.exists()
@@ -92,6 +96,10 @@ class FolderBlobs:
         except EvidenceLost:
             return False
         return True
+
+
+def _age(path: Path) -> float:
+    return time.time() - path.stat().st_mtime
 
 
 def _sync_folder(folder: Path) -> None:

@@ -10,15 +10,16 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from research_exchange.documents.evidence import EvidenceLost
-from research_exchange.store.blobs.contract import MISSING, StorageUnreachable, StoredBlob, expect
+from research_exchange.store.blobs.contract import MISSING, RENEW_AFTER_SECONDS, StorageUnreachable, StoredBlob, expect
 from research_exchange.store.blobs.incoming import Incoming, incoming_file, remove_old_incoming
 
 if TYPE_CHECKING:
+    from obstore import ObjectMeta
     from obstore.store import S3Store
 
 PART_BYTES = 5 * 1024 * 1024
@@ -100,15 +101,15 @@ class S3Blobs:
             return MISSING
         return f"{found['size']}-{found['e_tag']}"
 
-    def digests(self) -> Iterator[str]:
+    def digests(self, older_than_seconds: float = 0) -> Iterator[str]:
         import obstore
 
         with self._reachable():
             for page in obstore.list(self._store):
                 for found in page:
-                    folder, _, rest = found["path"].rpartition("/")
-                    if len(folder + rest) == 64:
-                        yield folder + rest
+                    digest = found["path"].replace("/", "")
+                    if len(digest) == 64 and _age(found) >= older_than_seconds:
+                        yield digest
 
     def remove(self, sha256: str) -> None:
         import obstore
@@ -127,13 +128,13 @@ class S3Blobs:
         with self._reachable():
             if incoming.size > PART_BYTES:
                 # An upload in parts cannot be conditional here; it is of these very bytes, whoever comes first.
-                if not self._is_intact(incoming.sha256):
+                if not self._is_intact_and_new(incoming.sha256):
                     obstore.put(self._store, key, incoming.path, use_multipart=True, chunk_size=PART_BYTES)
                 return
             try:
                 obstore.put(self._store, key, incoming.path, mode="create")
             except AlreadyExistsError:
-                if not self._is_intact(incoming.sha256):
+                if not self._is_intact_and_new(incoming.sha256):
                     obstore.put(self._store, key, incoming.path, use_multipart=False)
 
     def _download(self, sha256: str, target: IO[bytes]) -> None:
@@ -149,12 +150,15 @@ class S3Blobs:
             raise EvidenceLost(f"nothing in the place of {sha256[:12]} in {self._place}") from None
         expect(sha256, hashed.hexdigest())
 
-    def _is_intact(self, sha256: str) -> bool:
+    def _is_intact_and_new(self, sha256: str) -> bool:
+        """Whether nothing need be written: an old object is written again, since S3 knows no other way to renew one."""
+        import obstore
+
         try:
             self.read(sha256)
-        except EvidenceLost:
+            return _age(obstore.head(self._store, _key(sha256))) <= RENEW_AFTER_SECONDS
+        except (EvidenceLost, FileNotFoundError):
             return False
-        return True
 
     @contextmanager
     def _reachable(self) -> Iterator[None]:
@@ -172,6 +176,10 @@ class S3Blobs:
 
 def _key(sha256: str) -> str:
     return f"{sha256[:2]}/{sha256[2:]}"
+
+
+def _age(found: "ObjectMeta") -> float:
+    return (datetime.now(UTC) - found["last_modified"]).total_seconds()
 
 
 def _connect(place: S3Place) -> "S3Store":

@@ -1,0 +1,79 @@
+"""Retention: what may be thrown away after a while. Nothing that was acknowledged is among it."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, Connection, Table, delete, func, or_, select
+
+from research_exchange.store import tables
+from research_exchange.store.records import DeliveryStatus
+from research_exchange.store.store import Store
+
+UNREFERENCED_FOR = timedelta(days=1)
+"""Bytes are kept at least so long before a row must name them: they come before the row that does."""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """How many of each kind were thrown away, or would be."""
+
+    cached_judgments: int
+    """They are made anew when somebody asks."""
+    tokens: int
+    """Ended or revoked."""
+    deliveries: int
+    """Of notifications that arrived or were given up."""
+    blobs: int
+    """That no row names: of uploads that were refused at last."""
+    cut_off_uploads: int
+
+
+def prune(store: Store, at: datetime, keep: timedelta, *, dry_run: bool = False) -> Pruned:
+    """Throw away caches, ended tokens, delivery logs and unreferenced bytes.
+
+    Args:
+        store: May be in use meanwhile.
+        at: The present moment.
+        keep: Rows that are younger, or have been of no use for less long, stay.
+        dry_run: Count, and throw nothing away.
+    """
+    before = at - keep
+    with store.adding_rows() as connection:
+        counts = {
+            table.name: _prune_rows(connection, table, condition, dry_run=dry_run)
+            for table, condition in _disposable(before)
+        }
+    return Pruned(
+        cached_judgments=counts["judgment_cache"],
+        tokens=counts["tokens"],
+        deliveries=counts["deliveries"],
+        blobs=_prune_blobs(store, dry_run=dry_run),
+        cut_off_uploads=0 if dry_run else store.blobs.remove_leftovers(UNREFERENCED_FOR.total_seconds()),
+    )
+
+
+def _disposable(before: datetime) -> list[tuple[Table, ColumnElement[bool]]]:
+    cache, tokens, deliveries = tables.judgment_cache.c, tables.tokens.c, tables.deliveries.c
+    return [
+        (tables.judgment_cache, cache.made_at < before),
+        (tables.tokens, or_(tokens.expires_at < before, tokens.revoked_at < before)),
+        (tables.deliveries, (deliveries.status != DeliveryStatus.PENDING.value) & (deliveries.at < before)),
+    ]
+
+
+def _prune_rows(connection: Connection, table: Table, condition: ColumnElement[bool], *, dry_run: bool) -> int:
+    count = connection.execute(select(func.count()).select_from(table).where(condition)).scalar_one()
+    if not dry_run:
+        connection.execute(delete(table).where(condition))
+    return count
+
+
+def _prune_blobs(store: Store, *, dry_run: bool) -> int:
+    # Listed before the rows are read: what a row comes to name meanwhile is younger than what is listed.
+    old = set(store.blobs.digests(UNREFERENCED_FOR.total_seconds()))
+    with store.snapshot() as connection:
+        unreferenced = old - tables.blobs_named(connection)
+    if not dry_run:
+        for digest in unreferenced:
+            store.blobs.remove(digest)
+    return len(unreferenced)
