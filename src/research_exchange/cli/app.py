@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from research_exchange.cli import bundles, comparing, exchange, judging, running, specs
+from research_exchange.cli import (
+    access,
+    bundles,
+    comparing,
+    hooks,
+    ideas,
+    judging,
+    maintenance,
+    reading,
+    running,
+    serving,
+    specs,
+    spooling,
+)
 from research_exchange.cli.console import NOT_CHECKED, USAGE, UsageProblem
 
 app = typer.Typer(
@@ -15,16 +28,25 @@ app = typer.Typer(
 
     Exit codes: 0 it is well, 1 it was checked and is not, 2 it was asked wrongly, 3 it could not be checked.""",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
-_SPEC, _RUN, _EXCHANGE = "A spec", "A run", "The Exchange"
+_IDEA, _SPEC, _RUN, _RESULT, _EXCHANGE = (
+    "An idea",
+    "A spec",
+    "A run while it goes on",
+    "What came of it",
+    "The Exchange",
+)
 
+app.command(rich_help_panel=_IDEA)(ideas.ideas)
+app.add_typer(ideas.idea, name="idea", rich_help_panel=_IDEA)
 app.command(rich_help_panel=_SPEC)(specs.lint)
 app.command(rich_help_panel=_SPEC)(specs.power)
 app.command(rich_help_panel=_SPEC)(specs.brief)
 app.command(rich_help_panel=_SPEC)(specs.schema)
+app.command(rich_help_panel=_SPEC)(ideas.save)
+app.command(rich_help_panel=_SPEC)(ideas.specs)
 app.command(rich_help_panel=_SPEC)(comparing.diff)
 app.command(rich_help_panel=_RUN)(running.run)
 app.command(rich_help_panel=_RUN)(running.resume)
@@ -32,14 +54,25 @@ app.command(rich_help_panel=_RUN)(running.redo)
 app.command(rich_help_panel=_RUN)(running.cancel)
 app.command(rich_help_panel=_RUN)(running.queue)
 app.command(rich_help_panel=_RUN)(running.work)
-app.command(rich_help_panel=_RUN)(judging.check)
-app.command(rich_help_panel=_RUN)(judging.judge)
-app.command(rich_help_panel=_RUN)(exchange.show)
-app.command(rich_help_panel=_RUN)(exchange.runs)
-app.command(rich_help_panel=_RUN)(comparing.compare)
-app.command(rich_help_panel=_RUN)(bundles.export)
-app.command(rich_help_panel=_RUN)(bundles.verify)
-app.command(rich_help_panel=_EXCHANGE)(exchange.serve)
+app.command(rich_help_panel=_RUN)(reading.logs)
+app.add_typer(spooling.spool, name="spool", rich_help_panel=_RUN)
+app.command(rich_help_panel=_RESULT)(reading.runs)
+app.command(rich_help_panel=_RESULT)(reading.show)
+app.command(rich_help_panel=_RESULT)(judging.check)
+app.command(rich_help_panel=_RESULT)(judging.decide)
+app.command(rich_help_panel=_RESULT)(judging.judge)
+app.command(rich_help_panel=_RESULT)(comparing.compare)
+app.command(rich_help_panel=_RESULT)(bundles.export)
+app.command(rich_help_panel=_RESULT)(bundles.verify)
+app.command(rich_help_panel=_EXCHANGE)(serving.serve)
+app.command(rich_help_panel=_EXCHANGE)(access.tokens)
+app.add_typer(access.token, name="token", rich_help_panel=_EXCHANGE)
+app.command(rich_help_panel=_EXCHANGE)(hooks.hooks)
+app.add_typer(hooks.hook, name="hook", rich_help_panel=_EXCHANGE)
+app.command(rich_help_panel=_EXCHANGE)(access.audit)
+app.command(rich_help_panel=_EXCHANGE)(maintenance.backup)
+app.command(rich_help_panel=_EXCHANGE)(maintenance.restore)
+app.command(rich_help_panel=_EXCHANGE)(maintenance.prune)
 
 
 def _show_version(wanted: bool) -> None:

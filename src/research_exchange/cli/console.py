@@ -16,6 +16,8 @@ MOST_MIB = 256
 """Of a file; all that a run may retain is 40 MiB, so that nothing sensible is larger."""
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")]
+Limit = Annotated[int, typer.Option(min=1, max=200, help="How many are listed at most.")]
+Offset = Annotated[int, typer.Option(min=0, help="How many are passed over first.")]
 SpecPath = Annotated[Path, typer.Argument(metavar="SPEC", help="The spec, a JSON file.")]
 
 _Document = TypeVar("_Document")

@@ -1,4 +1,4 @@
-"""The commands that serve an Exchange and read what it holds."""
+"""How a command finds its Exchange: the options that name it, where it is, and the token that opens it."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from research_exchange.cli.console import NOT_WELL, WELL, AsJson, display
+from research_exchange.cli.console import NOT_WELL, WELL
 
 if TYPE_CHECKING:
     from research_exchange.client import Exchange
@@ -22,35 +22,6 @@ Address = Annotated[
     typer.Option("--exchange", help="The address of a running Exchange; by default $RX_URL, else the data folder's."),
 ]
 RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_ and 10 hexadecimal digits.")]
-
-
-def serve(
-    data: Data = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")] = 8300,
-) -> None:
-    """Serve the Exchange: its pages and its API."""
-    from research_exchange.web import serve as serve_exchange
-
-    serve_exchange(data_folder(data), host, port)
-
-
-def runs(data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
-    """List the newest runs."""
-    from research_exchange.terminal import runs_table
-
-    with connected_exchange(data, exchange) as connected:
-        listed = connected.runs()
-    display(listed, runs_table, as_json)
-
-
-def show(run_id: RunId, data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
-    """Show a run: its outcome on record, its arms, its gates and its evidence."""
-    from research_exchange.terminal import run_report
-
-    with connected_exchange(data, exchange) as connected:
-        record = connected.run(run_id).record()
-    display(record, run_report, as_json)
 
 
 def data_folder(data: Path | None) -> Path:
@@ -71,12 +42,22 @@ def connected_exchange(data: Path | None, url: str | None) -> Iterator["Exchange
 
 
 def connect(url: str, folder: Path) -> "Exchange":
-    """With the admin token of whoever runs this: RX_ADMIN_TOKEN, else the data folder's."""
+    """With RX_TOKEN, else RX_ADMIN_TOKEN, else, for an Exchange on this machine, the data folder's own token."""
     from research_exchange.client import Exchange
 
     kept = folder / "admin-token"
-    token = os.environ.get("RX_ADMIN_TOKEN") or (kept.read_text().strip() if kept.exists() else None)
+    token = os.environ.get("RX_TOKEN") or os.environ.get("RX_ADMIN_TOKEN")
+    if not token and _is_here(url) and kept.exists():
+        token = kept.read_text().strip()
     return Exchange(url, token)
+
+
+def _is_here(url: str) -> bool:
+    from urllib.parse import urlsplit
+
+    from research_exchange.server.door import is_loopback
+
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def exit_code(judgment: Mapping[str, Any]) -> int:

@@ -1,4 +1,4 @@
-"""`rx check` and `rx judge`: a run as the rules see it, from files or from an Exchange."""
+"""`rx check`, `rx decide` and `rx judge`: a run as the rules see it, from files or from an Exchange."""
 
 import re
 from collections.abc import Mapping
@@ -54,6 +54,23 @@ def judge(
     else:
         raise UsageProblem(f"{run} is neither a run's id (run_ and 10 hexadecimal digits) nor a file or folder here.")
     raise typer.Exit(exit_code(judgment))
+
+
+def decide(
+    run: Annotated[Path, typer.Argument(metavar="RUN.json", help=f"{_FORMS[0].upper()}{_FORMS[1:]}.")],
+    as_json: AsJson = False,
+) -> None:
+    """Decide a run by its spec's own rule, from its observations alone (R-234); gates do not matter here.
+
+    Ends with 1 when the observations contradict the rule or each other, and with 3 when there is nothing to decide on.
+    """
+    from research_exchange.terminal.record import decision_report
+
+    read = _read(run)
+    decision = read.judgment.to_json()["decision"]
+    display({"title": read.title, "decision": decision}, decision_report, as_json)
+    status = decision["status"] if isinstance(decision, Mapping) else None
+    raise typer.Exit({"passed": WELL, "failed": NOT_WELL}.get(str(status), NOT_CHECKED))
 
 
 def _judge_on_exchange(run_id: str, data: Path | None, url: str | None, as_json: bool) -> Mapping[str, Any]:

@@ -1,8 +1,10 @@
-"""The commands that need a spec alone: `rx lint`, `rx power`, `rx brief`, `rx schema`."""
+"""The commands that a spec alone is enough for: `rx lint`, `rx power`, `rx brief`, `rx schema`."""
 
+import re
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,10 +19,13 @@ from research_exchange.cli.console import (
     print_json,
     read_bytes,
 )
+from research_exchange.cli.exchange import Address, Data, connected_exchange
 
 if TYPE_CHECKING:
     from research_exchange.briefs import BriefInput
     from research_exchange.documents.spec import Spec
+
+_SPEC_ID = re.compile(r"exp_[0-9a-f]{10}")
 
 
 def lint(spec: SpecPath, as_json: AsJson = False) -> None:
@@ -68,35 +73,53 @@ def power(
 
 
 def brief(
-    spec: SpecPath,
+    spec: Annotated[
+        str, typer.Argument(metavar="SPEC", help="The spec's JSON file, or a version on an Exchange (exp_…).")
+    ],
     profile: Annotated[
         str, typer.Option(help="The training service it is written for: modal-spindle, spindle or tinker.")
     ] = "spindle",
-    mode: Annotated[str, typer.Option(help="ordinary, or redo.")] = "ordinary",
-    spec_id: Annotated[str, typer.Option(help="The id of the spec version.")] = "exp_0000000000",
-    run_id: Annotated[str, typer.Option(help="The id of the run.")] = "run_0000000000",
-    idea: Annotated[
-        Path | None, typer.Option(metavar="IDEA.json", help="The idea: title, summary, source and triage.")
+    run_id: Annotated[
+        str | None, typer.Option("--run", help="The run that it is for, by its id; else a blank one.")
     ] = None,
+    mode: Annotated[str, typer.Option(help="Of a file: ordinary, or redo.")] = "ordinary",
+    spec_id: Annotated[str, typer.Option(help="Of a file: the id of the spec version.")] = "exp_0000000000",
+    idea: Annotated[
+        Path | None, typer.Option(metavar="IDEA.json", help="Of a file: the idea, with title, summary, source, triage.")
+    ] = None,
+    data: Data = None,
+    exchange: Address = None,
     as_json: AsJson = False,
 ) -> None:
     """Write the brief that a runner of this spec gets, in Markdown.
 
     In a terminal it is laid out; piped, it is the very text.
     """
+    from research_exchange.terminal.findings import print_brief
+
+    if _SPEC_ID.fullmatch(spec):
+        with connected_exchange(data, exchange) as connected:
+            written: Mapping[str, Any] = connected.brief(spec, run_id=run_id, profile=profile)
+    else:
+        written = _brief_of_file(Path(spec), profile, mode, spec_id, run_id or "run_0000000000", idea)
+    if as_json:
+        print_json(written)
+    else:
+        print_brief(written["brief"])
+
+
+def _brief_of_file(
+    spec: Path, profile: str, mode: str, spec_id: str, run_id: str, idea: Path | None
+) -> Mapping[str, Any]:
+    """The brief, with what it was made from."""
     from hashlib import sha256
 
     from research_exchange.briefs import render_brief
     from research_exchange.cli.spec_file import read_spec
-    from research_exchange.terminal.findings import print_brief
 
-    given = _brief_input(read_spec(spec), profile, mode, spec_id, run_id, idea)
-    text = render_brief(given)
-    if as_json:
-        made_from = {"profile": profile, "launch_mode": mode, "spec_id": spec_id, "run_id": run_id}
-        print_json({**made_from, "sha256": sha256(text.encode()).hexdigest(), "brief": text})
-    else:
-        print_brief(text)
+    text = render_brief(_brief_input(read_spec(spec), profile, mode, spec_id, run_id, idea))
+    made_from = {"profile": profile, "launch_mode": mode, "spec_id": spec_id, "run_id": run_id}
+    return {**made_from, "sha256": sha256(text.encode()).hexdigest(), "brief": text}
 
 
 def schema(

@@ -1,6 +1,6 @@
 """A Research Exchange, in the hands of whoever registers specs, starts runs and reads them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from research_exchange.client.connection import PATIENCE_SECONDS, Connection, Json
@@ -179,6 +179,33 @@ class Exchange:
     def revoke_token(self, token_id: str) -> Json:
         """Make a token useless from now on."""
         return self._http.send_json("DELETE", f"/api/tokens/{token_id}")
+
+    def hooks(self) -> Json:
+        """Whom the Exchange tells of what happens to runs: `{"hooks", "total", "next"}`."""
+        return self._http.send_json("GET", "/api/hooks")
+
+    def add_hook(
+        self, kind: str, *, url: str | None = None, secret: str | None = None, events: Sequence[str] = ()
+    ) -> Json:
+        """A new hook.
+
+        Args:
+            kind: webhook, or slack.
+            url: Where a webhook is told.
+            secret: The environment variable of the server that holds the secret of a webhook.
+            events: Of what it is told; of everything where there are none.
+        """
+        return self._http.send_json(
+            "POST", "/api/hooks", {"kind": kind, "url": url, "secret": secret, "events": [*events]}
+        )
+
+    def remove_hook(self, hook_id: str) -> Json:
+        """Tell nobody there any more."""
+        return self._http.send_json("DELETE", f"/api/hooks/{hook_id}")
+
+    def deliveries(self, hook_id: str, *, limit: int = 50, offset: int = 0) -> Json:
+        """A page of what a hook was told or is to be told, newest first: `{"deliveries", "total", "next"}`."""
+        return self._page(f"/api/hooks/{hook_id}/deliveries", limit, offset)
 
     def audit(self, *, limit: int = 50, offset: int = 0, subject: str | None = None) -> Json:
         """A page of who did what, newest first: `{"audit", "total", "next"}`."""

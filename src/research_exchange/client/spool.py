@@ -78,7 +78,8 @@ class Spool:
     @classmethod
     def below(cls, folder: Path) -> list["Spool"]:
         """The folder itself and those in it, one for each run, where something waits."""
-        return [spool for spool in map(cls, [folder, *sorted(folder.glob("*/"))]) if spool.waiting()]
+        folders = [folder, *(each for each in sorted(folder.glob("*/")) if each.name != _ASIDE)]
+        return [spool for spool in map(cls, folders) if spool.waiting()]
 
     def waiting(self) -> list[Path]:
         """The files of the reports, the oldest first."""

@@ -43,13 +43,8 @@ class LineView:
         return None
 
     def show(self, update: Json, run: str = "") -> None:
-        for line in _remarks(update):
-            self._print(line, run)
-        if step := _step(update):
-            self._print(f"step {step['step']}/{step['steps']}  " + "  ".join(_readings(step)), run)
-
-    def _print(self, line: str, run: str) -> None:
-        self._console.print(literal(_said(line, run)), soft_wrap=True)
+        for line in update_lines(update):
+            self._console.print(literal(_said(line, run)), soft_wrap=True)
 
 
 class BarView:
@@ -80,6 +75,13 @@ class BarView:
             if run not in self._bars:
                 self._bars[run] = self._progress.add_task(_said("", run), total=step["steps"], readings="")
             self._progress.update(self._bars[run], completed=step["step"], readings="  ".join(_readings(step)))
+
+
+def update_lines(update: Json) -> list[str]:
+    """What an update says, in lines: its summary, the scores of finished arms, and the readings of a training step."""
+    step = _step(update)
+    steps = [f"step {step['step']}/{step['steps']}  " + "  ".join(_readings(step))] if step else []
+    return [*_remarks(update), *steps]
 
 
 def _said(line: str, run: str) -> str:

@@ -12,11 +12,13 @@ from research_exchange.terminal.words import (
     Json,
     commands,
     literal,
+    paged,
     problems,
     section,
     status,
     table,
     title_line,
+    when,
 )
 
 
@@ -82,8 +84,35 @@ def run_report(record: Json) -> RenderableType:
     return Group(*parts)
 
 
-def runs_table(runs: Sequence[Json]) -> RenderableType:
-    return table(("run", "started", "title"), [(run["id"], run["created_at"], run["title"]) for run in runs])
+def runs_table(page: Json) -> RenderableType:
+    """The runs on a page of them, each with where it stands and the verdict on record."""
+    rows = [
+        (run["id"], when(run["created_at"]), run["state"], _short_verdict(run), run["title"]) for run in page["runs"]
+    ]
+    columns = ("run", "created", "state", "verdict", "title")
+    return paged(table(columns, rows, whole=("run", "created", "state")), page, "runs")
+
+
+def _short_verdict(run: Json) -> Text:
+    verdict = run["recorded_verdict"]
+    if verdict is None:
+        return literal("withheld" if run["withheld"] else "", "dim")
+    return literal(f"{verdict}, withheld" if run["withheld"] else verdict, VERDICT_STYLES.get(verdict, ""))
+
+
+def decision_report(report: Json) -> RenderableType:
+    """The decision of a run: each criterion with its effect, and the verdict that follows."""
+    decision = report["decision"]
+    parts: list[RenderableType] = [title_line(report["title"])]
+    if decision is None:
+        return Group(*parts, literal("The spec has no decision rule, so the verdict stays the runner's own."))
+    verdict = decision["verdict"] or "open"
+    reason = f" ({decision['outcome_reason']})" if decision["outcome_reason"] not in (None, verdict) else ""
+    parts += [Text.assemble("Decided: ", literal(verdict, VERDICT_STYLES.get(verdict, "dim")), literal(reason)), ""]
+    parts += _criteria(decision)
+    if decision["problems"]:
+        parts += section("What is wrong", problems(decision["problems"]))
+    return Group(*parts)
 
 
 def _criteria(decision: Json) -> list[RenderableType]:

@@ -48,6 +48,18 @@ def table(
     return drawn
 
 
+def paged(drawn: RenderableType, page: Json, command: str) -> RenderableType:
+    """A page of a list, with how to get the next one where there is one."""
+    if page["next"] is None:
+        return drawn
+    return Group(drawn, "", literal(f"{page['total']} in all; the next: rx {command} --offset {page['next']}", "dim"))
+
+
+def when(moment: str) -> str:
+    """A moment as the API writes it, to the minute."""
+    return f"{moment[:10]} {moment[11:16]}"
+
+
 def status(word: str) -> Text:
     """The state of a gate, in its colour."""
     return literal(word.replace("_", " "), STATUS_STYLES.get(word, "dim"))

@@ -91,7 +91,7 @@ def test_a_brief_is_the_very_text_and_the_same_every_time(rx: Rx) -> None:
     assert record["brief"] == answer.out
     assert rx("brief", GS1, "--profile", "tinker").out != answer.out
     assert rx("brief", GS1, "--mode", "redo").out != answer.out
-    assert "run_0123456789" in rx("brief", GS1, "--run-id", "run_0123456789").out
+    assert "run_0123456789" in rx("brief", GS1, "--run", "run_0123456789").out
 
 
 def test_a_brief_tells_of_the_idea_where_there_is_one(rx: Rx, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_brief_tells_of_the_idea_where_there_is_one(rx: Rx, tmp_path: Path) ->
     [
         ("--profile", "nowhere", "nowhere"),
         ("--mode", "again", "again"),
-        ("--run-id", "run_1", "run_1"),
+        ("--run", "run_1", "run_1"),
         ("--spec-id", "spec", "spec"),
         ("--idea", "nowhere.json", "nowhere.json cannot be read"),
     ],

@@ -1,6 +1,9 @@
 """A researcher's side: ideas, versions, runs, tokens and the audit log, against a real Exchange."""
 
 import json
+import threading
+import time
+from itertools import islice
 
 import pytest
 
@@ -75,3 +78,18 @@ def test_a_run_waits_for_a_worker_that_claims_it_and_its_runner_hears_that_it_is
 def test_events_of_a_run_that_is_not_there_are_refused(exchange: Exchange) -> None:
     with pytest.raises(ExchangeRefused):
         next(exchange.events("run_0000000000"))
+
+
+def test_events_come_as_they_happen_and_are_taken_up_again_after_any_of_them(exchange: Exchange, run: Run) -> None:
+    run.update(summary="First.")
+    run.evidence("notes.txt", "other", "seen")
+    early = list(islice(exchange.events(run.id), 2))
+    assert [event.kind for event in early] == ["update", "evidence"]
+    assert early[0].data["document"]["summary"] == "First."
+    later = threading.Timer(0.5, run.finish, kwargs={"outcome_reason": "incomplete_execution"})
+    later.start()
+    began = time.monotonic()
+    rest = list(islice(exchange.events(run.id, after=early[1].id), 2))
+    assert [event.kind for event in rest] == ["update", "outcome"]
+    assert time.monotonic() - began < 20
+    later.join()

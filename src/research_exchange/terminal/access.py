@@ -1,0 +1,38 @@
+"""Tokens and the audit log in a terminal."""
+
+from rich.console import RenderableType
+from rich.text import Text
+
+from research_exchange.terminal.words import Json, literal, paged, table, when
+
+
+def tokens_table(page: Json) -> RenderableType:
+    """The tokens on a page of them."""
+    rows = [
+        (token["id"], token["role"], token["name"], token["run"] or "", when(token["created_at"]), _standing(token))
+        for token in page["tokens"]
+    ]
+    columns = ("token", "role", "for", "run", "made", "good")
+    return paged(table(columns, rows, whole=("token", "role", "run", "made")), page, "tokens")
+
+
+def revoked_line(token: Json) -> Text:
+    """What is not good any more."""
+    return literal(f"{token['id']}, {token['role']} for {token['name']}, is revoked since {when(token['revoked_at'])}.")
+
+
+def audit_table(page: Json) -> RenderableType:
+    """The entries on a page of the audit log."""
+    rows = [(when(entry["at"]), entry["actor"], entry["action"], _about(entry)) for entry in page["audit"]]
+    return paged(table(("at", "by", "did", "to"), rows, whole=("at", "by", "did")), page, "audit")
+
+
+def _standing(token: Json) -> Text:
+    if token["revoked_at"]:
+        return literal(f"revoked {when(token['revoked_at'])}", "dim")
+    return literal(f"until {when(token['expires_at'])}" if token["expires_at"] else "until revoked")
+
+
+def _about(entry: Json) -> str:
+    details = ", ".join(f"{name} {value}" for name, value in entry["detail"].items() if value not in (None, ""))
+    return f"{entry['subject']} ({details})" if details else str(entry["subject"])
