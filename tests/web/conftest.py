@@ -13,7 +13,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webelement import WebElement
 
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.serving import Served, new_run, post, served
+from tests.research_exchange.server.serving import NewRun, Served, new_run, post, served
 
 CHROMIUM, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
 FLAGS = (
@@ -94,9 +94,11 @@ class Reporter:
 
     server: Served
     spec: dict[str, Any] = field(default_factory=scenarios.spec)
+    run: NewRun | None = None
+    """A run that was started before; without one, a new run of `spec`."""
 
     def __post_init__(self) -> None:
-        run = new_run(self.server, scenarios.encode(self.spec))
+        run = self.run or new_run(self.server, scenarios.encode(self.spec))
         self.id, self._token = run.id, run.token
         self.page = f"{self.server.url}/runs/{run.id}"
         self._path = f"{self.server.url}/api/runs/{run.id}"

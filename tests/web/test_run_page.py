@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from research_exchange.web.pages import PAGE_POLICY
+from research_exchange.web.rendering import PAGE_POLICY
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.serving import Served, get
 from tests.web.conftest import Browser, Reporter
@@ -193,7 +193,7 @@ def test_pages_load_nothing_from_elsewhere_and_cannot_change_anything(
     assert answer.headers["content-security-policy"] == PAGE_POLICY
     assert answer.headers["content-type"] == "text/html; charset=utf-8"
     browser.open(url)
-    assert browser.all("form, button, input, iframe, object") == []
+    assert browser.all("main :is(form, button, input), iframe, object") == []
     loaded = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
     assert all(name.startswith(server.url + "/static/") for name in loaded)
 

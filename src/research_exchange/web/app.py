@@ -16,6 +16,7 @@ from research_exchange.server import (
 )
 from research_exchange.server.outside import Outside
 from research_exchange.store import Clock, Identifiers, utc_now
+from research_exchange.web import idea_pages, work_pages
 from research_exchange.web.pages import assets, pages
 
 
@@ -39,8 +40,8 @@ def create_app(
         door=door,
         outside=outside,
     )
-    app.include_router(assets)
-    app.include_router(pages)
+    for router in (assets, work_pages.open_pages, pages, idea_pages.pages, work_pages.pages):
+        app.include_router(router)
     return app
 
 

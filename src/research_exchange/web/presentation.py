@@ -241,3 +241,8 @@ def value_text(value: JsonValue) -> str:
     if isinstance(value, float):
         return number(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def document(value: JsonValue) -> str:
+    """A part of a spec as it would be written, two spaces deep."""
+    return json.dumps(value, indent=2, ensure_ascii=False)
