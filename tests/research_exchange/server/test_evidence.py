@@ -2,11 +2,16 @@
 
 import hashlib
 import socket
+import time
 from pathlib import Path
 
 import pytest
 
 from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES
+from research_exchange.server.attachments import Attachments as Fetching
+from research_exchange.server.attachments import FetchRefused
+from research_exchange.server.exchange import Exchange
+from research_exchange.server.updating import Updating
 from tests.research_exchange.server.conftest import Runner
 
 
@@ -162,3 +167,99 @@ def test_an_address_in_an_update_is_not_visited(runner: Runner) -> None:
     (refused,) = answer.json()["evidence"]
     assert (refused["status"], {problem[:6] for problem in refused["problems"]}) == ("rejected", {"R-166 "})
     assert runner.record()["evidence"] == []
+
+
+def test_a_file_comes_as_json(runner: Runner) -> None:
+    """R-160, R-165: small text files, the way an agent without a client sends them."""
+    path, headers = f"{runner.path}/evidence", {"Authorization": f"Bearer {runner.token}"}
+    entry = {"name": "config.json", "kind": "effective_config", "content": "{}\n"}
+    answer = runner.http.post(path, json=entry, headers=headers)
+    assert (answer.status_code, answer.json()["status"]) == (201, "accepted")
+    assert runner.get(f"{path}/config.json").content == b"{}\n"
+    for odd in ({**entry, "sha256": "0" * 64}, {"name": "b", "kind": "log"}, ["a"], 7):
+        refused = runner.http.post(path, json=odd, headers=headers)
+        assert refused.status_code == 422, odd
+        assert refused.json()["problems"]
+    broken = runner.http.post(path, content=b"{", headers={**headers, "Content-Type": "application/json"})
+    assert (broken.status_code, "cannot be read" in broken.json()["error"]) == (422, True)
+    as_bytes = runner.http.post(f"{path}?name=raw.json&kind=other", json=entry, headers=headers)
+    assert as_bytes.status_code == 201, "with a name in the query, JSON is a file like any other"
+
+
+def test_a_file_comes_as_a_form(runner: Runner) -> None:
+    path, headers = f"{runner.path}/evidence", {"Authorization": f"Bearer {runner.token}"}
+    content = bytes(range(256)) * 5000
+    fields = {"name": "form.bin", "kind": "other", "sha256": hashlib.sha256(content).hexdigest()}
+    answer = runner.http.post(path, data=fields, files={"file": ("its own name", content)}, headers=headers)
+    assert (answer.status_code, answer.json()["name"]) == (201, "form.bin")
+    assert runner.get(f"{path}/form.bin").content == content
+    without = runner.http.post(path, files={"other": b"x"}, params={"name": "a", "kind": "log"}, headers=headers)
+    assert (without.status_code, "field 'file'" in without.json()["error"]) == (422, True)
+    nameless = runner.http.post(path, files={"file": b"x"}, headers=headers)
+    assert nameless.status_code == 422
+    broken = runner.http.post(path, content=b"--x\r\nContent", headers={**headers, "Content-Type": FORM})
+    assert broken.status_code == 422
+    large = runner.http.post(path, data=fields, files={"file": bytes(MAX_FILE_BYTES + 1)}, headers=headers)
+    assert large.status_code == 413
+    assert [file["name"] for file in runner.record()["evidence"]] == ["form.bin"]
+
+
+FORM = "multipart/form-data; boundary=x"
+
+
+def test_an_upload_that_is_cut_off_leaves_nothing(runner: Runner, data: Path) -> None:
+    url = runner.http.base_url
+    with socket.create_connection((url.host, url.port or 80)) as connection:
+        head = f"POST {runner.path}/evidence?name=a&kind=log HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000000\r\n"
+        connection.sendall(f"{head}Authorization: Bearer {runner.token}\r\n\r\n".encode() + bytes(1000))
+        time.sleep(0.3)
+    for _ in range(100):
+        if not list((data / "blobs").rglob(".incoming-*")):
+            break
+        time.sleep(0.05)
+    assert [path for path in (data / "blobs").rglob("*") if path.is_file()] == []
+    assert runner.record()["evidence"] == []
+    assert runner.upload("a", b"whole", "log").status_code == 201
+
+
+class Attachments:
+    """An attachment service that has one file, which it hands out once: its addresses end soon."""
+
+    hosts = ("attachments.example",)
+
+    def __init__(self) -> None:
+        self.left = {"https://attachments.example/attachments/1/rows.jsonl?signature=abcdefghijk": b"rows"}
+
+    def fetch(self, url: str, limit: int) -> bytes:
+        try:
+            return self.left.pop(url)
+        except KeyError:
+            raise FetchRefused("the attachment service answered 404") from None
+
+
+def test_a_file_is_fetched_once_from_where_an_update_says_it_is(runner: Runner, exchange: Exchange, data: Path) -> None:
+    """R-166: stored with its hash; the address, which may be signed, is not shown."""
+    service = Attachments()
+    (url,) = service.left
+    exchange.updates = Updating(
+        exchange.store,
+        exchange.clock,
+        exchange._folds,
+        exchange.recording,
+        Fetching(exchange.store, exchange.clock, service),
+    )
+    entry = {"name": "rows.jsonl", "kind": "predictions", "source_url": url}
+    elsewhere = {"name": "other.jsonl", "kind": "predictions", "source_url": "https://other.example/attachments/1"}
+    gone = {**entry, "name": "gone.jsonl", "source_url": "https://attachments.example/attachments/2"}
+    document = {"status": "running", "evidence": {"version": 1, "files": [entry, elsewhere, gone]}}
+    told = {file["name"]: file for file in runner.update(document).json()["evidence"]}
+    assert {name: file["status"] for name, file in told.items()} == {
+        "rows.jsonl": "accepted",
+        "other.jsonl": "rejected",
+        "gone.jsonl": "rejected",
+    }
+    assert "R-166" in told["gone.jsonl"]["problems"][0] and "404" in told["gone.jsonl"]["problems"][0]
+    assert runner.get(f"{runner.path}/evidence/rows.jsonl").content == b"rows"
+    again = {file["name"]: file["status"] for file in runner.update(document).json()["evidence"]}
+    assert again["rows.jsonl"] == "unchanged", "a retry does not ask for what is held"
+    assert "signature=abc" not in runner.get(runner.path).text

@@ -1,7 +1,10 @@
 """Posting updates: kept whatever they say, numbered, safe to send again."""
 
 import hashlib
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+import httpx
 import pytest
 
 from research_exchange.server.limits import MAX_UPDATE_BYTES
@@ -136,3 +139,79 @@ def test_an_unknown_update_is_not_found(runner: Runner) -> None:
 @pytest.mark.parametrize("number", [0, -1, 2**63, 10**30])
 def test_a_number_that_no_update_can_have_is_refused(runner: Runner, number: int) -> None:
     assert runner.get(f"{runner.path}/updates/{number}").status_code == 422
+
+
+def test_a_key_makes_a_retry_harmless_however_late_it_comes(runner: Runner) -> None:
+    """A runner that lost the answer sends again, after other updates."""
+
+    def post(number: int, key: str) -> httpx.Response:
+        headers = {"Authorization": f"Bearer {runner.token}", "Idempotency-Key": key}
+        return runner.http.post(f"{runner.path}/updates", json=scenarios.progress(number, 0.5), headers=headers)
+
+    first, second, again = post(1, "a"), post(2, "b"), post(1, "a")
+    assert [answer.status_code for answer in (first, second, again)] == [201, 201, 200]
+    assert again.json() == first.json()
+    other_bytes = post(3, "a")
+    assert (other_bytes.status_code, other_bytes.json()["sequence"]) == (201, 3), "an update is not lost over its key"
+    assert "Idempotency-Key came with other bytes before" in other_bytes.json()["flags"][0]
+    assert post(1, "c").json()["sequence"] == 4, "the same bytes under another key were measured again"
+
+
+def test_two_who_report_at_once_get_numbers_of_their_own(runner: Runner) -> None:
+    """Updates are in order of receipt, whoever sent them; a retry that overtakes nothing stays one update."""
+    with ThreadPoolExecutor(8) as pool:
+        documents = [scenarios.progress(step, 0.5) for step in range(40)]
+        answers = list(pool.map(runner.update, documents))
+    assert sorted(answer.json()["sequence"] for answer in answers) == list(range(1, 41))
+    for answer, document in zip(answers, documents, strict=True):
+        assert runner.get(f"{runner.path}/updates/{answer.json()['sequence']}").json() == document
+    state = runner.record()["state"]
+    assert len(state["metrics"]["step"]["history"]) == 40
+
+
+def test_what_comes_after_the_final_update_was_overtaken_by_it_and_changes_nothing(runner: Runner) -> None:
+    """R-070: updates out of order."""
+    runner.finish(150)
+    late = runner.update(scenarios.calibration(reward=0.0))
+    assert "R-070" in late.json()["flags"][0]
+    assert runner.record()["recorded"]["recorded_verdict"] == "supported"
+
+
+def test_an_update_may_name_the_session_that_it_belongs_to(runner: Runner) -> None:
+    """What an earlier session had left in its spool is not the later one's."""
+    first, second = runner.begin(), runner.begin()
+    runner.post(f"{runner.path}/updates", scenarios.progress(1, 0.5), session=first)
+    runner.post(f"{runner.path}/updates", scenarios.progress(2, 0.5))
+    odd = runner.post(f"{runner.path}/updates", scenarios.progress(3, 0.5), session="ses_0000000000")
+    assert [update["session"] for update in runner.record()["updates"]] == [first, second, second]
+    assert "names a session that this run does not have" in odd.json()["flags"][0]
+
+
+SECRET = "ghp_" + "a1B2" * 9
+
+
+def test_an_update_with_a_credential_is_kept_without_it(runner: Runner, data: Path) -> None:
+    """R-06A, R-243: nothing measured is lost, and the secret is nowhere in the store."""
+    document = {**scenarios.progress(1, 0.5), "note": f"cloned with {SECRET} from elsewhere"}
+    answers = [runner.update(document) for _ in range(2)]
+    assert [answer.status_code for answer in answers] == [201, 200], "sent again it is the same update"
+    assert "a GitHub token in line 1 was replaced by [redacted]" in answers[0].json()["flags"][0]
+    kept = runner.get(f"{runner.path}/updates/1").json()
+    assert kept == {**document, "note": "cloned with [redacted] from elsewhere"}
+    record = runner.record()
+    assert record["state"]["metrics"]["reward"]["value"] == 0.5
+    (remark,) = record["refused"]
+    assert (remark["name"], remark["update"]) == ("update 1", 1)
+    assert "R-243" in remark["problems"][0]
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+
+
+def test_a_file_with_a_credential_is_refused_and_its_update_kept_without_it(runner: Runner, data: Path) -> None:
+    """R-169: what is taken out of the update does not make its file admissible."""
+    files = [{"name": "run.py", "kind": "script", "content": f'TOKEN = "{SECRET}"\nprint(1)\n'}]
+    answer = runner.update({"status": "running", "evidence": {"version": 1, "files": files}})
+    (file,) = answer.json()["evidence"]
+    assert (file["status"], file["problems"][0][:5]) == ("rejected", "R-169")
+    record = runner.record()
+    assert (record["evidence"], [each["name"] for each in record["refused"]]) == ([], ["run.py", "update 1"])
+    assert SECRET.encode() not in b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
