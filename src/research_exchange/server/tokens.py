@@ -4,11 +4,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from research_exchange.server.access import Caller
-from research_exchange.server.errors import ApiError
+from research_exchange.server.errors import ApiError, unknown_run
+from research_exchange.server.launching import TOKEN_LIFE
 from research_exchange.store import Clock, Identifiers, Role, Store, TokenRecord
 
-RUNNER_DAYS = 7
-"""How long a runner's token is good, where nobody says otherwise."""
 MAX_DAYS = 3650
 
 
@@ -37,7 +36,8 @@ class Tokens:
             name: Whom or what it is for.
             who: Who gives it out.
             run_id: The one run of a runner; a runner has one, nobody else does.
-            days: How long it is good; by default a week for a runner, and until it is revoked for others.
+            days: How long it is good; by default as long as a run's first token for a runner, and until it is revoked
+                for others.
 
         Raises:
             ApiError: 422 for a runner without a run or a run without a runner, 404 for an unknown run.
@@ -48,13 +48,13 @@ class Tokens:
             )
         if not name.strip():
             raise ApiError(422, "A token has a name, which says whom or what it is for.")
-        days = RUNNER_DAYS if days is None and role is Role.RUNNER else days
+        lasts = timedelta(days=days) if days is not None else TOKEN_LIFE if role is Role.RUNNER else None
         secret = self._ids.runner_token() if role is Role.RUNNER else self._ids.access_token()
         with self._store.writing() as writer:
             if run_id is not None and writer.run(run_id) is None:
-                raise ApiError(404, f"No run {run_id!r} is known here; GET /api/runs lists those that are.")
+                raise unknown_run(run_id)
             now = self._clock()
-            ends = None if days is None else now + timedelta(days=days)
+            ends = None if lasts is None else now + lasts
             record = writer.add_token(secret, role, name.strip(), now, run_id=run_id, expires_at=ends)
             detail = {"role": role.value, "name": record.name, "run": run_id}
             writer.add_audit(now, who.actor, "token.give", record.id, detail)
