@@ -14,6 +14,7 @@ from research_exchange.server.guards import BrowserSession
 from research_exchange.server.sign_in import Session
 from research_exchange.statistics import UNITS
 from research_exchange.web import presentation
+from research_exchange.web.wording import changed_passages
 
 PAGE_POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src data:; "
@@ -35,6 +36,7 @@ def _environment() -> Environment:
     for name in _FILTERS:
         environment.filters[name] = getattr(presentation, name)
     environment.globals["unit_meanings"] = UNITS
+    environment.globals["changed_passages"] = changed_passages
     return environment
 
 
