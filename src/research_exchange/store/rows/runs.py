@@ -26,10 +26,11 @@ class RunReader(Transaction):
         ended_by: str | None = None,
     ) -> list[RunRecord]:
         """Newest first; where these are named of one spec version, in one phase, ended by a cause that starts so."""
-        query = SELECT_RUNS.where(*_such(spec_id, phase, ended_by)).order_by(
-            tables.runs.c.created_at.desc(), tables.runs.c.id
-        )
-        return self._run_records(query.limit(limit).offset(offset))
+        newest_first = (tables.runs.c.created_at.desc(), tables.runs.c.id)
+        # The page first: where a run stands is then asked of its few runs alone.
+        page = select(tables.runs.c.id).where(*_such(spec_id, phase, ended_by)).order_by(*newest_first)
+        listed = tables.runs.c.id.in_(page.limit(limit).offset(offset))
+        return self._run_records(SELECT_RUNS.where(listed).order_by(*newest_first))
 
     def count_runs(self, spec_id: str | None = None, phase: RunPhase | None = None, ended_by: str | None = None) -> int:
         return self._count(tables.runs, *_such(spec_id, phase, ended_by))

@@ -29,7 +29,7 @@ class Transaction:
         return self._connection.execute(query).scalar_one()
 
     def _add(self, table: Table, **values: object) -> None:
-        self._connection.execute(insert(table).values(**values))
+        self._connection.execute(insert(table), values)
 
 
 def digest(content: bytes) -> str:
