@@ -14,7 +14,7 @@ from research_exchange.server.doorkeeper import Doorkeeper
 from research_exchange.server.errors import add_error_handlers
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.headers import ProtectiveHeaders
-from research_exchange.server.housekeeping import SILENT_AFTER, Housekeeping, keeping_house
+from research_exchange.server.housekeeping import Housekeeping, keeping_house, patience
 from research_exchange.server.metrics import Measured, Metrics
 from research_exchange.server.outside import Outside
 from research_exchange.server.routes import add_routes
@@ -31,7 +31,7 @@ def create_api(
     ids: Identifiers | None = None,
     door: Door | None = None,
     outside: Outside | None = None,
-    silent_after: float = SILENT_AFTER,
+    silent_after: float | None = None,
 ) -> FastAPI:
     """Open the data folder and build the API over it; its lifespan closes the folder again.
 
@@ -43,11 +43,12 @@ def create_api(
         ids: Gives fresh names and tokens.
         door: Who may come in; by default what suits a server on loopback.
         outside: The other services; by default those that the environment names.
-        silent_after: Seconds without a heartbeat after which a session that had one is taken for dead.
+        silent_after: Seconds without a heartbeat after which a session that had one is taken for dead; by default
+            what `RX_SILENT_AFTER` says, or two minutes.
     """
     store = Store.open(data, database_url, evidence_url)
     exchange = Exchange(store, clock, ids or RandomIdentifiers(), outside or Outside.from_environment())
-    housekeeping = Housekeeping(store, clock, exchange.recording, exchange.queue, silent_after)
+    housekeeping = Housekeeping(store, clock, exchange.recording, exchange.queue, silent_after or patience())
     exchange.recording.settle_all()
 
     @asynccontextmanager
@@ -55,6 +56,7 @@ def create_api(
         exchange.notifications.start()
         async with keeping_house(housekeeping):
             yield
+        exchange.judging.close()
         exchange.notifications.stop()
         store.close()
 

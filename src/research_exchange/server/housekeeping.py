@@ -6,14 +6,16 @@ life that is the last: neither a clock that jumps nor a server that was down mak
 
 import asyncio
 import logging
+import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from starlette.concurrency import run_in_threadpool
 
+from research_exchange.server.door import BadSetting
 from research_exchange.server.queueing import Queueing
 from research_exchange.server.recording import NOT_HEARD_OF, Recording
 from research_exchange.store import Clock, QueueRecord, Reader, RunPhase, SessionEnd, SessionRecord, Store
@@ -22,6 +24,8 @@ log = logging.getLogger(__name__)
 
 SILENT_AFTER = 120.0
 """Seconds without a heartbeat after which a session that had one is taken for dead."""
+SILENT_AFTER_VARIABLE = "RX_SILENT_AFTER"
+MOST_PATIENCE = 86_400
 LEFTOVER_AFTER = 3600.0
 """Seconds after which an upload that was cut off is cleared away."""
 LONGEST_PAUSE = 15.0
@@ -93,6 +97,20 @@ class Housekeeping:
             writer.end_session(session.id, SessionEnd(self._clock(), None, reason))
         log.warning("Session %s of %s is over. %s.", session.id, session.run_id, reason)
         self._recording.settle(session.run_id)
+
+
+def patience(environment: Mapping[str, str] = os.environ) -> float:
+    """How many seconds a session may be silent.
+
+    Raises:
+        BadSetting: `RX_SILENT_AFTER` is no number of seconds.
+    """
+    given = environment.get(SILENT_AFTER_VARIABLE, "").strip()
+    if not given:
+        return SILENT_AFTER
+    if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= MOST_PATIENCE:
+        raise BadSetting(f"{SILENT_AFTER_VARIABLE} is a number of seconds from 1 to {MOST_PATIENCE}; found {given!r}.")
+    return float(given)
 
 
 @asynccontextmanager

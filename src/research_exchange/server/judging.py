@@ -8,10 +8,9 @@ judgment that is in neither is made again, with the same bytes.
 import json
 import logging
 from collections import OrderedDict
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from threading import Lock
-
-from sqlalchemy.exc import DatabaseError
 
 from research_exchange import judgment as rules
 from research_exchange.judgment import Judgment
@@ -34,6 +33,7 @@ class Judging:
         self._kept: OrderedDict[tuple[str, str], Judgment] = OrderedDict()
         self._under_way: dict[tuple[str, str], Lock] = {}
         self._lock = Lock()
+        self._keeper = ThreadPoolExecutor(1, "judgments")
         self.made = 0
         """How many judgments were made and not found in a cache."""
 
@@ -52,6 +52,10 @@ class Judging:
             known = reader.cached_judgment(view.run.id, inputs, rules.VERSION)
         return known or self._judgment(view, inputs).canonical_bytes()
 
+    def close(self) -> None:
+        """Keep what there is to keep, and nothing after that."""
+        self._keeper.shutdown()
+
     def _judgment(self, view: RunView, inputs: str) -> Judgment:
         key = (view.run.id, inputs)
         with self._lock:
@@ -68,18 +72,18 @@ class Judging:
                 self._under_way.pop(key, None)
                 while len(self._kept) > MAX_KEPT:
                     self._kept.popitem(last=False)
-        self._keep(view, inputs, made)
+        self._keeper.submit(self._keep, view.run.id, inputs, made)
         return made
 
-    def _keep(self, view: RunView, inputs: str, made: Judgment) -> None:
-        """A reader gets the judgment even where it cannot be kept."""
+    def _keep(self, run_id: str, inputs: str, made: Judgment) -> None:
+        """Apart from whoever asked: a reader waits for no lock, and gets the judgment even where it cannot be kept."""
         try:
             with self._store.writing() as writer:
                 at = self._clock()
-                writer.cache_judgment(view.run.id, inputs, rules.VERSION, made.canonical_bytes(), at)
-                announce_gates(writer, view.run.id, made.gates, at)
-        except DatabaseError as error:
-            log.warning("The judgment of %s could not be kept: %s", view.run.id, error.orig)
+                writer.cache_judgment(run_id, inputs, rules.VERSION, made.canonical_bytes(), at)
+                announce_gates(writer, run_id, made.gates, at)
+        except Exception:
+            log.exception("The judgment of %s could not be kept.", run_id)
 
     def _input(self, view: RunView) -> str:
         """The SHA-256 of all that decides a judgment."""

@@ -15,6 +15,7 @@ from sqlalchemy.exc import DatabaseError
 
 from research_exchange.server.access import write_private
 from research_exchange.server.bell import Bell
+from research_exchange.server.door import BadSetting
 from research_exchange.store import BadDatabaseUrl, StorageUnreachable
 
 DEFAULT_HOST = "127.0.0.1"
@@ -43,6 +44,8 @@ def opening(data: Path) -> Iterator[None]:
     """
     try:
         yield
+    except BadSetting as error:
+        raise CannotServe(str(error)) from None
     except (OSError, DatabaseError, CommandError) as error:
         raise CannotServe(_why_not_opened(error, data)) from error
 
