@@ -88,8 +88,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Connected]:
 
 
 @pytest.fixture
-def connected(tmp_path: Path) -> Iterator[Connected]:
-    with connected_exchange(tmp_path / "data") as exchange:
+def connected(data: Path) -> Iterator[Connected]:
+    with connected_exchange(data) as exchange:
         yield exchange
 
 
@@ -154,13 +154,13 @@ def test_an_idea_is_kept_when_slack_does_not_answer(connected: Connected) -> Non
     assert connected.ideas()[0]["source_url"] == "https://app.slack.com/client/T1/C1/thread/C1-1700000000.000100"
 
 
-def test_a_secret_in_a_message_is_not_kept(connected: Connected, tmp_path: Path) -> None:
+def test_a_secret_in_a_message_is_not_kept(connected: Connected, data: Path) -> None:
     token = "ghp_" + "a1B2" * 9
     connected.say(f"Use this\nThe key is {token} and it works")
     idea = connected.ideas()[0]
     assert token not in json.dumps(idea)
     assert idea["summary"].startswith("The key is ") and idea["summary"].endswith(" and it works")
-    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert token.encode() not in kept and SECRET.encode() not in kept and BOT_TOKEN.encode() not in kept
 
 

@@ -1,3 +1,4 @@
+import shutil
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ import pytest
 from fastapi import FastAPI
 
 from research_exchange.server.exchange import Exchange
+from research_exchange.store import Store
 from research_exchange.web import create_app
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.serving import NO_TLS, in_thread
@@ -71,9 +73,20 @@ class Runner(Caller):
         return self.update(scenarios.final(wins, **changes))
 
 
+@pytest.fixture(scope="session")
+def migrated(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An empty database of the newest schema: copying it takes a tenth of the time that making one does."""
+    folder = tmp_path_factory.mktemp("migrated")
+    Store.open(folder).close()
+    return folder / "exchange.sqlite3"
+
+
 @pytest.fixture
-def data(tmp_path: Path) -> Path:
-    return tmp_path / "data"
+def data(tmp_path: Path, migrated: Path) -> Path:
+    folder = tmp_path / "data"
+    folder.mkdir(mode=0o700)
+    shutil.copy(migrated, folder)
+    return folder
 
 
 class SteppingClock:
