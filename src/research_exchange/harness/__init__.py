@@ -16,6 +16,7 @@ from research_exchange.harness.correctness import (
     LossPath,
     OptimizerPath,
     ReferenceLoss,
+    pinned_module,
     revision_of,
 )
 from research_exchange.harness.diagnosis import (
@@ -33,13 +34,14 @@ from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, 
 from research_exchange.harness.fixed_inputs import Exhibit, input_exhibit, output_exhibit
 from research_exchange.harness.fixed_state import FixedState, Gradient, loss_of
 from research_exchange.harness.grading import exact_match, numeric_answer
-from research_exchange.harness.learning_rates import LearningRateSearch
+from research_exchange.harness.learning_rates import LearningRateSearch, Point
 from research_exchange.harness.manifests import Batch, Consumption, PairedBatches, publish_manifests
 from research_exchange.harness.models import ServedModel, closest_model, served_model
 from research_exchange.harness.probe import Probe, ProbedArm, probe_arms
 from research_exchange.harness.progress import Progress
 from research_exchange.harness.provenance import code_revision, effective_config
 from research_exchange.harness.restoration import Restoration, restore_equivalence
+from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum
 from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
 from research_exchange.harness.service import proxy_headers, service_client
@@ -72,6 +74,7 @@ __all__ = [
     "LossPath",
     "OptimizerPath",
     "PairedBatches",
+    "Point",
     "Probe",
     "ProbedArm",
     "Progress",
@@ -95,6 +98,8 @@ __all__ = [
     "loss_of",
     "numeric_answer",
     "output_exhibit",
+    "pinned_module",
+    "policy_datum",
     "policy_drift",
     "probe_arms",
     "proxy_headers",
@@ -103,7 +108,9 @@ __all__ = [
     "publish_pilot",
     "restore_equivalence",
     "revision_of",
+    "sample_groups",
     "sampling_solver",
+    "scored_datum",
     "served_model",
     "service_client",
     "stability_signals",

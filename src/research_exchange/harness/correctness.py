@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,6 +18,7 @@ from tinker.types import Datum, ForwardBackwardOutput, OptimizerConfig, OptimPar
 
 from research_exchange.client import GateReading, Run
 from research_exchange.correctness import ParityErrors, parity_errors
+from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.fixed_inputs import input_exhibit
 from research_exchange.harness.fixed_state import Accumulate, FixedState, loss_of
 
@@ -27,6 +29,7 @@ __all__ = [
     "OptimizerPath",
     "Reference",
     "ReferenceLoss",
+    "pinned_module",
     "revision_of",
 ]
 
@@ -66,8 +69,9 @@ class LossPath:
     """Of the stock loss, as the spec's plan pins it."""
     reference_revision: str
     """Of the reference that is called here, such as `revision_of(its file)`."""
-    unpacked: Loss | None = None
-    """As `enabled`, but each sequence in a request of its own; for plans with `packed_loss` and `packed_gradient`."""
+    unpacked: Callable[[int], Loss] | None = None
+    """By a sequence's place, its part of `enabled`, to be sent by itself; for plans with `packed_loss` and
+    `packed_gradient`."""
 
 
 @dataclass(frozen=True)
@@ -196,13 +200,31 @@ class CorrectnessPreflight:
     def _sends(self, loss: Loss) -> Accumulate:
         return lambda client: loss_of(loss(client, self._data).result())
 
-    def _one_by_one(self, loss: Loss) -> Accumulate:
-        return lambda client: sum(loss_of(loss(client, [datum]).result()) for datum in self._data)
+    def _one_by_one(self, part: Callable[[int], Loss]) -> Accumulate:
+        return lambda client: sum(
+            loss_of(part(index)(client, [datum]).result()) for index, datum in enumerate(self._data)
+        )
 
 
 def revision_of(*files: Path) -> str:
     """A revision that follows from the files' bytes: `sha256:` and the hash over all of them, in the order given."""
     return f"sha256:{hashlib.sha256(b''.join(file.read_bytes() for file in files)).hexdigest()}"
+
+
+def pinned_module(file: Path, revision: str) -> ModuleType:
+    """A reference, loaded from the very bytes that a plan pins.
+
+    Raises:
+        HarnessError: the file has another revision.
+    """
+    if revision_of(file) != revision:
+        raise HarnessError(
+            f"{file.name} is at {revision_of(file)}, and the plan pins {revision}; take the pinned file, or save a new "
+            "version of the spec (R-109)."
+        )
+    module = ModuleType(file.stem)
+    exec(compile(file.read_bytes(), file.name, "exec"), module.__dict__)
+    return module
 
 
 def _push(

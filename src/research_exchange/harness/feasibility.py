@@ -61,6 +61,10 @@ class FeasibilityTimer:
         measured.units += units
         measured.samples += int(units) if samples is None else samples
 
+    def seconds(self, name: str) -> float:
+        """What a phase took so far."""
+        return self._phases[name].seconds if name in self._phases else 0.0
+
     def measurements(self, planned: Mapping[str, float], allocation: Allocation) -> dict[str, dict[str, Any]]:
         """The `measurements` of R-171; a phase without a plan is done once and was done now."""
         return {

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from research_exchange.harness.correctness import (
     LossPath,
     OptimizerPath,
     ReferenceLoss,
+    pinned_module,
     revision_of,
 )
+from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.fixed_state import FixedState
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.harness.preflights import DATA, importance_sampling, moved, spindle_client, start_run
@@ -88,7 +91,7 @@ PATH = LossPath(
     stock=lambda client, data: client.forward_backward(list(data), "importance_sampling"),
     disabled=lambda client, data: client.forward_backward_custom(list(data), importance_sampling),
     enabled=lambda client, data: client.forward_backward_custom(list(data), STRONGER),
-    unpacked=lambda client, data: client.forward_backward_custom(list(data), STRONGER),
+    unpacked=lambda _: lambda client, data: client.forward_backward_custom(list(data), STRONGER),
     reference=reference,
     baseline_revision=BASELINE,
     reference_revision=REFERENCE,
@@ -159,9 +162,17 @@ def test_r107_an_update_that_does_not_grow_with_the_rate_fails(served: ServedExc
     assert "R-107" in gate.problems[0]
 
 
-def test_a_revision_follows_from_the_bytes(tmp_path: Any) -> None:
+def test_a_revision_follows_from_the_bytes(tmp_path: Path) -> None:
     one, other = tmp_path / "one.py", tmp_path / "other.py"
     one.write_text("1\n")
     other.write_text("2\n")
     assert revision_of(one) != revision_of(other) != revision_of(one, other)
     assert revision_of(one).startswith("sha256:")
+
+
+def test_a_reference_is_loaded_from_the_pinned_bytes_and_no_others(tmp_path: Path) -> None:
+    file = tmp_path / "reference.py"
+    file.write_text("from dataclasses import dataclass\n\n\n@dataclass\nclass Two:\n    value: int = 2\n")
+    assert pinned_module(file, revision_of(file)).Two().value == 2
+    with pytest.raises(HarnessError, match="the plan pins sha256:0123"):
+        pinned_module(file, REFERENCE)

@@ -1,0 +1,43 @@
+"""Groups of answers from a real service, and the sequences made of them."""
+
+from typing import Any
+
+import numpy as np
+import tinker
+from tinker.types import SampledSequence
+
+from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum
+
+
+def test_each_prompt_has_its_group_and_a_seed_of_its_own(learner: tinker.TrainingClient, tokenizer: Any) -> None:
+    sampler = learner.save_weights_and_get_sampling_client().result()
+    prompt = tokenizer.encode("1+1=")
+
+    def draw(seed: int) -> list[list[list[int]]]:
+        groups = sample_groups(sampler, [prompt, prompt], group_size=3, max_tokens=4, stop=["\n"], seed=seed)
+        return [[list(answer.tokens) for answer in group] for group in groups]
+
+    groups = draw(5)
+    assert [len(group) for group in groups] == [3, 3]
+    assert all(1 <= len(answer) <= 4 for group in groups for answer in group)
+    assert groups == draw(5)
+    assert groups[0] != groups[1] == draw(6)[0], "the second prompt takes the next number"
+
+
+def test_only_the_answer_is_worth_something() -> None:
+    answer = SampledSequence("stop", "s", np.array([7, 8], np.int32), np.array([-1.0, -2.0], np.float32))
+    datum = policy_datum([1, 2, 3], answer, 0.5)
+    assert datum.model_input.to_ints() == [1, 2, 3, 7]
+    inputs = {name: values.to_numpy().tolist() for name, values in datum.loss_fn_inputs.items()}
+    assert inputs == {
+        "target_tokens": [2, 3, 7, 8],
+        "logprobs": [0.0, 0.0, -1.0, -2.0],
+        "advantages": [0.0, 0.0, 0.5, 0.5],
+    }
+
+
+def test_a_scored_sequence_counts_every_token_but_the_first() -> None:
+    datum = scored_datum([1, 2, 3])
+    assert datum.model_input.to_ints() == [1, 2]
+    assert datum.loss_fn_inputs["target_tokens"].to_numpy().tolist() == [2, 3]
+    assert datum.loss_fn_inputs["weights"].to_numpy().tolist() == [1.0, 1.0]
