@@ -11,12 +11,14 @@ from research_exchange.cli import (
     access,
     bundles,
     comparing,
+    doctor,
     hooks,
     ideas,
     judging,
     maintenance,
     reading,
     running,
+    scaffold,
     serving,
     specs,
     spooling,
@@ -41,6 +43,7 @@ _IDEA, _SPEC, _RUN, _RESULT, _EXCHANGE = (
 
 app.command(rich_help_panel=_IDEA)(ideas.ideas)
 app.add_typer(ideas.idea, name="idea", rich_help_panel=_IDEA)
+app.command(rich_help_panel=_SPEC)(scaffold.new)
 app.command(rich_help_panel=_SPEC)(specs.lint)
 app.command(rich_help_panel=_SPEC)(specs.power)
 app.command(rich_help_panel=_SPEC)(specs.brief)
@@ -65,6 +68,7 @@ app.command(rich_help_panel=_RESULT)(comparing.compare)
 app.command(rich_help_panel=_RESULT)(bundles.export)
 app.command(rich_help_panel=_RESULT)(bundles.verify)
 app.command(rich_help_panel=_EXCHANGE)(serving.serve)
+app.command(rich_help_panel=_EXCHANGE)(doctor.doctor)
 app.command(rich_help_panel=_EXCHANGE)(access.tokens)
 app.add_typer(access.token, name="token", rich_help_panel=_EXCHANGE)
 app.command(rich_help_panel=_EXCHANGE)(hooks.hooks)

@@ -21,6 +21,11 @@ class Exchange:
     def __repr__(self) -> str:
         return f"Exchange({self.url!r})"
 
+    @property
+    def token(self) -> str | None:
+        """What it is asked with."""
+        return self._http.token
+
     def answers(self) -> bool:
         """Whether it is up right now."""
         return self._http.is_up()

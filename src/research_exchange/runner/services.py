@@ -123,7 +123,7 @@ def exchange_service(
             raise ServiceError(f"No Exchange answers at {named}; start one with `rx serve`, or leave the address out.")
         yield Service(named)
         return
-    running = _announced(data / SERVER_FILE)
+    running = announced_exchange(data)
     if running:
         yield Service(running)
         return
@@ -181,10 +181,10 @@ def _started(command: Sequence[str], *, announces: Sequence[str], log: Path, sec
         child.stop()
 
 
-def _announced(server_file: Path) -> str | None:
-    """The address in a running Exchange's server.json; a file left behind by a killed one leads nowhere."""
+def announced_exchange(data: Path) -> str | None:
+    """The address of the Exchange that serves a data folder; a file left behind by a killed one leads nowhere."""
     try:
-        url = str(json.loads(server_file.read_text())["url"])
+        url = str(json.loads((data / SERVER_FILE).read_text())["url"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return url if Exchange(url).answers() else None
