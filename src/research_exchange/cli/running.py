@@ -1,10 +1,9 @@
 """The commands that execute runs: at once, again, later, or never after all."""
 
 import json
-from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,9 +24,6 @@ from research_exchange.cli.executing import (
 if TYPE_CHECKING:
     from research_exchange.cli.spec_file import SpecFile
     from research_exchange.client import Run
-
-ALIVE_SECONDS = 120.0
-"""How long after its last sign of life a session still counts as being at work."""
 
 
 def run(
@@ -104,6 +100,7 @@ def resume(
     """Go on with a run that broke off: the same run, in a new session, with what its script kept in RX_WORK."""
     from research_exchange.documents.spec import Spec
     from research_exchange.runner import Launch, WorkFolder, exchange_service, training_service
+    from research_exchange.runner.sitting import TAKEOVER_SECONDS
 
     means = means_of(runner, agent_command, profile, passed, limits)
     folder = data_folder(data)
@@ -111,14 +108,16 @@ def resume(
     with exchange_service(folder, exchange, say=say) as service:
         connected = connect(service.url, folder)
         record = connected.run(run_id).record()
-        _refuse_to_resume(record)
-        resumed = connected.resume(run_id)
-        for session in record["sessions"]:
-            if session["ended_at"] is None:
-                resumed.end_session(
-                    session["id"], exit_code=None, reason="Its runner was gone when the run was resumed."
-                )
-        made = Launch(resumed, Spec.parse(resumed.spec_bytes()), WorkFolder.of(folder, run_id))
+        if record["state"]["final_update"] is not None:
+            raise UsageProblem(f"{run_id} has posted its final update, so nothing is left to resume; use `rx redo`.")
+        kept = WorkFolder.of(folder, run_id)
+        with kept.occupied(wait=TAKEOVER_SECONDS):
+            resumed = connected.resume(run_id)
+            for session in record["sessions"]:
+                if session["ended_at"] is None:
+                    reason = "Its runner was gone when the run was resumed."
+                    resumed.end_session(session["id"], exit_code=None, reason=reason)
+        made = Launch(resumed, Spec.parse(resumed.spec_bytes()), kept)
         with training_service(folder, say=say) as training:
             code = execute([made], connected, training, means, as_json=as_json)
     raise typer.Exit(code)
@@ -237,20 +236,3 @@ def _say_queued(made: "list[Run]", as_json: bool) -> None:
     for run in made:
         typer.echo(f"{run.id} waits for a worker: {run.page}")
     typer.echo("`rx work` executes what waits; `rx queue` lists it.")
-
-
-def _refuse_to_resume(record: Mapping[str, Any]) -> None:
-    """Raises UsageProblem for a run that is over, or that somebody is at work on."""
-    from datetime import UTC, datetime
-
-    run_id = record["id"]
-    if record["state"]["final_update"] is not None:
-        raise UsageProblem(f"{run_id} has posted its final update, so there is nothing to resume; `rx redo {run_id}`.")
-    for session in record["sessions"]:
-        seen = session.get("last_seen")
-        if session["ended_at"] is None and seen is not None:
-            seconds = (datetime.now(UTC) - datetime.fromisoformat(seen)).total_seconds()
-            if seconds < ALIVE_SECONDS:
-                raise UsageProblem(
-                    f"{run_id} is being executed: its session {session['id']} gave a sign of life {seconds:.0f} s ago."
-                )

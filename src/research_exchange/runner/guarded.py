@@ -32,6 +32,7 @@ class GuardedCommand:
         errors: Path | None = None,
         given: Path | None = None,
         limits: Limits = NO_LIMITS,
+        holds: Sequence[int] = (),
         stop_seconds: float,
     ) -> None:
         """Start it.
@@ -44,6 +45,7 @@ class GuardedCommand:
             errors: Where there is no `output`, the file that takes its standard error.
             given: The file that it reads as its standard input; without one, that is empty.
             limits: What it may use.
+            holds: Open files, such as locks, that stay open until it and everything it started has ended.
             stop_seconds: What it gets to clean up after SIGTERM.
         """
         order = {
@@ -63,6 +65,7 @@ class GuardedCommand:
                 stdout=subprocess.PIPE if output is None else subprocess.DEVNULL,
                 stderr=kept,
                 start_new_session=True,
+                pass_fds=holds,
             )
         assert self._process.stdin is not None
         self._lifeline = self._process.stdin

@@ -9,6 +9,7 @@ from research_exchange.client import Exchange, Run
 from research_exchange.documents.spec import Spec
 from research_exchange.outcome import ON_SCIENCE_ALONE
 from research_exchange.runner.agent import agent_errand
+from research_exchange.runner.errors import CannotExecute
 from research_exchange.runner.limits import NO_LIMITS, Limits
 from research_exchange.runner.local import local_errand
 from research_exchange.runner.services import Service
@@ -16,14 +17,10 @@ from research_exchange.runner.sitting import Sitting
 from research_exchange.runner.wall import seconds_left
 from research_exchange.runner.work_folder import WorkFolder
 
-__all__ = ["CannotExecute", "Launch", "Means", "command_of", "launch", "newest_settled"]
+__all__ = ["Launch", "Means", "command_of", "launch", "newest_settled"]
 
 _LOOKED_AT = 20
 """How many earlier runs of a version are looked at for one to repeat."""
-
-
-class CannotExecute(Exception):
-    """A run that this machine cannot execute; the text is one sentence for a person."""
 
 
 @dataclass(frozen=True)

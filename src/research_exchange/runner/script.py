@@ -60,8 +60,9 @@ class Script:
         *,
         given: Path | None = None,
         limits: Limits = NO_LIMITS,
+        holds: Sequence[int] = (),
     ) -> None:
-        """`given` is the file that it reads as its standard input."""
+        """Start it; the arguments are those of `GuardedCommand`."""
         self._guarded = GuardedCommand(
             in_shell(command),
             folder=folder,
@@ -69,6 +70,7 @@ class Script:
             output=log,
             given=given,
             limits=limits,
+            holds=holds,
             stop_seconds=STOP_SECONDS,
         )
 

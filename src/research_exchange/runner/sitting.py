@@ -26,6 +26,8 @@ __all__ = ["SILENCE_SECONDS", "Ended", "Errand", "Sitting"]
 
 SILENCE_SECONDS = 60.0
 """How long a training service may leave its health check unanswered before its run is given up."""
+TAKEOVER_SECONDS = 20.0
+"""How long one waits for the end of what a runner that was killed has left behind."""
 LOOK_SECONDS = 1.0
 
 
@@ -80,7 +82,15 @@ class Sitting:
     """Set by whoever wants all sittings of this process to end."""
 
     def execute(self, tick: Callable[[], None] = lambda: None) -> Ended:
-        """Run the command to its end, calling `tick` about once a second meanwhile."""
+        """Run the command to its end, calling `tick` about once a second meanwhile.
+
+        Raises:
+            CannotExecute: somebody else is executing the run on this machine.
+        """
+        with self.work.occupied(wait=TAKEOVER_SECONDS) as lock:
+            return self._execute(lock, tick)
+
+    def _execute(self, lock: int, tick: Callable[[], None]) -> Ended:
         is_resumed = bool(self.run.record()["sessions"])
         session = self.run.begin_session(runner=self.errand.runner, profile=self.errand.profile)
         folder = self.work.new_session(session)
@@ -99,7 +109,13 @@ class Sitting:
                 self.errand.prepare(folder)
                 given = self.errand.reads(folder)
                 with Script(
-                    self.errand.command, folder.folder, environment, folder.log, given=given, limits=self.limits
+                    self.errand.command,
+                    folder.folder,
+                    environment,
+                    folder.log,
+                    given=given,
+                    limits=self.limits,
+                    holds=(lock,),
                 ) as script:
                     ended = self._watch(script, presence, folder.log, tick)
                 self.errand.conclude(folder)

@@ -1,17 +1,23 @@
 """Where a run lives on the machine that executes it: `<data>/work/<run>/`.
 
-source/             the spec's folder as it was when the run was created; every session starts from a copy of it
-state/              RX_WORK: what the script keeps for a later session, such as the name of its last checkpoint
-revision, code.patch    the git revision that the folder was at, and how it differed from it
-<session>/folder    where the command of one session runs; removed when it ends well
-<session>/script.log, brief.md
+- `source/`: the spec's folder as it was when the run was created; every session starts from a copy of it.
+- `state/`: RX_WORK, what the script keeps for a later session, such as the name of its last checkpoint.
+- `revision`, `code.patch`: the git revision that the folder was at, and how it differed from it.
+- `lock`: held while somebody executes the run, and while what a killed runner left of it is being ended.
+- `<session>/folder`: where the command of one session runs; removed when it ends well.
+- `<session>/script.log`, `brief.md`: what the command said, and what an agent was given to read.
 """
 
+import fcntl
 import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from research_exchange.runner.environment import patch_of, revision_of
+from research_exchange.runner.errors import CannotExecute
 from research_exchange.runner.script import copy_folder
 
 __all__ = ["SessionFolder", "WorkFolder"]
@@ -91,9 +97,38 @@ class WorkFolder:
         for name in ("code.patch", "revision"):
             shutil.copyfile(earlier.path / name, self.path / name)
 
+    @contextmanager
+    def occupied(self, wait: float = 0.0) -> Iterator[int]:
+        """Keeps everybody else from executing the run while the block goes on; yields the open lock.
+
+        Whatever ends this process lets go of it too, unless it was handed on to a child that goes on.
+
+        Raises:
+            CannotExecute: somebody else holds it, and did not let go within `wait` seconds.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        deadline = time.monotonic() + wait
+        with (self.path / "lock").open("w") as lock:
+            while not _locked(lock.fileno()):
+                if time.monotonic() >= deadline:
+                    raise CannotExecute(
+                        f"{self.path.name} is being executed on this machine; wait, or cancel it first."
+                    )
+                time.sleep(0.1)
+            yield lock.fileno()
+
     def new_session(self, session: str) -> SessionFolder:
         """A folder for a session that begins."""
         made = SessionFolder(self.path / session)
         made.path.mkdir(parents=True)
         self.state.mkdir(exist_ok=True)
         return made
+
+
+def _locked(handle: int) -> bool:
+    """Whether this process has the lock now."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from research_exchange.client import Exchange, ExchangeError, Run
 from research_exchange.documents.spec import Spec
-from research_exchange.runner.launching import CannotExecute, Launch, Means
+from research_exchange.runner.errors import CannotExecute
+from research_exchange.runner.launching import Launch, Means
 from research_exchange.runner.parallel import crew
 from research_exchange.runner.services import Service
 from research_exchange.runner.wall import NoTimeLeft

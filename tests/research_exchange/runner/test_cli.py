@@ -1,16 +1,15 @@
 """`rx` as a person uses it: a process with output and an exit code."""
 
 import json
-import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.research_exchange.client.serving import ServedExchange
+from tests.research_exchange.runner.running import Rx
 from tests.research_exchange.runner.specs import spec_folder
 from tests.servers import SpindleServer
 
@@ -24,25 +23,6 @@ for step in range(1, 3):
 run.arm("only", accuracy=0.5)
 run.finish(outcome_reason="insufficient_evidence", summary="It is [bold]done[/].")
 """
-
-Rx = Callable[..., "subprocess.CompletedProcess[str]"]
-
-
-@pytest.fixture
-def rx(served: ServedExchange, spindle: SpindleServer) -> Rx:
-    environment = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("RX_", "TINKER_"))},
-        **spindle.exports,
-        "COLUMNS": "120",
-    }
-
-    def _rx(*arguments: str, **changes: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "research_exchange.cli", *arguments]
-        return subprocess.run(
-            command, capture_output=True, text=True, env={**environment, **changes}, timeout=120, check=False
-        )
-
-    return _rx
 
 
 def test_what_to_try_next_can_be_typed_as_it_stands(

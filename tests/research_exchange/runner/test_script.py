@@ -12,8 +12,10 @@ import pytest
 from research_exchange.client import Run
 from research_exchange.runner import script as script_module
 from research_exchange.runner.environment import command_environment, named_variables, patch_of, revision_of, secrets_in
+from research_exchange.runner.errors import CannotExecute
 from research_exchange.runner.limits import Limits
 from research_exchange.runner.script import FolderTooLarge, Script, copy_folder
+from research_exchange.runner.work_folder import WorkFolder
 
 ENVIRONMENT = {"PATH": os.environ["PATH"]}
 
@@ -114,6 +116,22 @@ def test_kill_9_of_the_guard_leaves_nobody_behind(tmp_path: Path) -> None:
         assert script.wait(20) == -signal.SIGKILL
     for pid in (shell, child):
         wait_until_gone(pid)
+
+
+def test_one_at_a_time_executes_a_run_until_the_last_child_has_gone(tmp_path: Path) -> None:
+    work = WorkFolder(tmp_path / "run_0000000000")
+    command = "trap 'sleep 1; exit' TERM; echo > on; sleep 300 & wait"
+    with work.occupied() as lock:
+        script = Script(command, tmp_path, ENVIRONMENT, tmp_path / "log", holds=(lock,))
+        wait_for(tmp_path / "on")
+        with pytest.raises(CannotExecute, match="run_0000000000 is being executed on this machine"), work.occupied():
+            pass
+    with pytest.raises(CannotExecute), work.occupied():
+        pass
+    with script, pytest.raises(CannotExecute), work.occupied(wait=0.3):
+        pass
+    with work.occupied():
+        pass
 
 
 def wait_until_gone(pid: int, seconds: float = 20) -> None:
