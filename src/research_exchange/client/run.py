@@ -143,7 +143,7 @@ class Run:
         if answer is None:
             return None
         for flag in answer.get("flags", ()):
-            log.info("Update %s: %s", answer["sequence"], flag)
+            log.warning("Update %s: %s", answer["sequence"], flag)
         sequence: int = answer["sequence"]
         return sequence
 

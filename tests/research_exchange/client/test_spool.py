@@ -168,6 +168,14 @@ def test_a_sender_that_is_killed_halfway_leaves_the_rest_and_doubles_nothing(
     assert len(run.record()["updates"]) == 30
 
 
+def test_a_report_whose_answer_was_lost_is_known_again_after_others(served: ServedExchange, run: Run) -> None:
+    report = Report(run.id, b'{"status": "running", "metrics": {"step": 0}}')
+    first = report.post(Connection(served.url, run.token))
+    run.metric(step=1)
+    assert report.post(Connection(served.url, run.token))["sequence"] == first["sequence"]
+    assert steps(run) == [0, 1]
+
+
 def test_what_is_refused_is_set_aside_with_the_reason_and_the_rest_arrives(
     served: ServedExchange, run: Run, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
