@@ -1,7 +1,9 @@
 """A coding agent, played by a program of its own that reads the brief and nothing else (R-050 to R-053, Q18)."""
 
 import json
+import re
 import sys
+import textwrap
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -10,12 +12,18 @@ from typing import Any
 import httpx
 import pytest
 
+from research_exchange.client import Run
+from research_exchange.runner.environment import PASSED_ON, command_environment
 from research_exchange.runner.result import find_result
+from research_exchange.runner.services import TRAINING_VARIABLES
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.runner.running import Rx
 from tests.research_exchange.runner.specs import spec_document
 
 AGENT = Path(__file__).parent / "agents" / "from_the_brief.py"
+
+DOCS = Path(__file__).parents[3] / "docs"
+PAGE, REFERENCE = DOCS / "how-to" / "run-with-an-agent.md", DOCS / "reference" / "rx-cli.md"
 
 RunAgent = Callable[..., dict[str, Any]]
 
@@ -123,3 +131,18 @@ def test_r067_an_agent_that_says_nothing_leaves_a_partial_run(run_agent: RunAgen
 )
 def test_q18_a_result_is_the_last_object_below_the_word(said: str, found: dict[str, Any] | None) -> None:
     assert find_result(said) == found
+
+
+def test_the_page_about_agents_names_every_variable_and_its_example_is_a_result() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    named = set(re.findall(r"`([A-Z_]+)`", page.partition("| variable | |")[2].partition("| what `--pass`")[0]))
+    run = Run("http://127.0.0.1:1", "run_0123456789", "rxr_secret")
+    everything = dict.fromkeys(PASSED_ON, "x")
+    given = command_environment(
+        run, dict.fromkeys(TRAINING_VARIABLES, "x"), state=Path(), is_resumed=True, passed={}, environment=everything
+    )
+    assert named == set(given) - {"PYTHONUNBUFFERED"}
+    (example,) = re.findall(r"^    RESULT\n(?:    .*\n)+", page, re.MULTILINE)
+    assert find_result(textwrap.dedent(example)) is not None
+    for option in set(re.findall(r" (--[a-z-]+)", page)) - {"--print"}:
+        assert f"| `{option}" in REFERENCE.read_text(encoding="utf-8"), option
