@@ -23,7 +23,7 @@ $(INSTALLED): pyproject.toml constraints.txt
 
 demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exchange recomputes
 	@$(BIN)/spindle models pull smollm2-135m-instruct
-	@$(BIN)/rx run experiments/arithmetic/spec.json
+	@$(BIN)/rx run experiments/arithmetic/spec.json --redo auto
 
 # Idle OpenMP threads sleep instead of spinning: the tests start servers that share the cores.
 test: $(INSTALLED) $(CLIENTS) browser services  ## every test, with coverage
