@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Header
+from fastapi import APIRouter, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
@@ -13,6 +13,7 @@ from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.errors import ApiError, unknown_run
 from research_exchange.server.events import Event, Position, events
 from research_exchange.server.exchange import Exchange
+from research_exchange.server.routes.described import answers_bytes
 
 routes = APIRouter(tags=["events"])
 
@@ -25,11 +26,20 @@ COME_BACK_AFTER_MS = 2000
 _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-@routes.get("/runs/{run_id}/events", response_class=StreamingResponse)
+@routes.get(
+    "/runs/{run_id}/events",
+    response_class=StreamingResponse,
+    responses=answers_bytes("text/event-stream", "`id`, `event` and `data` of each event; the data is JSON."),
+)
 def get_events(
-    run_id: str, exchange: ExchangeService, last_event_id: Annotated[str | None, Header(max_length=200)] = None
+    run_id: str,
+    exchange: ExchangeService,
+    last_event_id: Annotated[str | None, Header(max_length=200)] = None,
+    since: Annotated[str | None, Query(max_length=200)] = None,
 ) -> StreamingResponse:
     """Server-sent events: all that was, then all that comes. With `Last-Event-ID`, what came after that event.
+
+    `since` says the same for whoever cannot send that header at first, as a browser.
 
     Kinds: `session`, `update` (with its document, where that is small), `evidence`, `session_end`, `queued`,
     `cancelled` and `outcome`.
@@ -37,14 +47,17 @@ def get_events(
     with exchange.store.reading() as reader:
         if reader.run(run_id) is None:
             raise unknown_run(run_id)
-    return StreamingResponse(_stream(exchange, run_id, _position(last_event_id)), 200, _HEADERS, "text/event-stream")
+    return StreamingResponse(
+        _stream(exchange, run_id, _position(last_event_id or since)), 200, _HEADERS, "text/event-stream"
+    )
 
 
-def _position(last_event_id: str | None) -> Position:
+def _position(last: str | None) -> Position:
     try:
-        return Position() if not last_event_id else Position.parse(last_event_id)
+        return Position() if not last else Position.parse(last)
     except ValueError:
-        raise ApiError(422, "Last-Event-ID is not one that this stream gave out; leave it out to begin anew.") from None
+        sentence = "Last-Event-ID, or since, is not one that this stream gave out; leave it out to begin anew."
+        raise ApiError(422, sentence) from None
 
 
 async def _stream(exchange: Exchange, run_id: str, position: Position) -> AsyncIterator[bytes]:

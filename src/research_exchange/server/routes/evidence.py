@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 
-from research_exchange.documents.json import DocumentError, parse
+from research_exchange.documents.json import DocumentError, JsonValue, parse
 from research_exchange.evidence import MAX_FILE_BYTES, AdmissionStatus
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.errors import ApiError, error_response
@@ -15,11 +15,19 @@ from research_exchange.server.intake import FileAnswer
 from research_exchange.server.limits import MAX_UPDATE_BYTES, capped, read_body
 from research_exchange.server.multipart import receive_form
 from research_exchange.server.routes.answers import file_json, file_problems, stored_bytes
+from research_exchange.server.routes.described import answers, answers_bytes
 
 routes = APIRouter(tags=["evidence"])
 
+_RETAINED: JsonValue = {"name": "run.py", "status": "accepted", "kind": "script", "sha256": "…", "problems": []}
 
-@routes.post("/runs/{run_id}/evidence", status_code=201, dependencies=[Depends(runner_only)])
+
+@routes.post(
+    "/runs/{run_id}/evidence",
+    status_code=201,
+    dependencies=[Depends(runner_only)],
+    responses=answers(_RETAINED, 201, "Retained; 200 where the run held these very bytes under this name."),
+)
 async def post_evidence(
     run_id: str,
     request: Request,
@@ -46,7 +54,9 @@ async def post_evidence(
     return _answered(answer)
 
 
-@routes.get("/runs/{run_id}/evidence/{name}")
+@routes.get(
+    "/runs/{run_id}/evidence/{name}", responses=answers_bytes("application/octet-stream", "The file's own bytes.")
+)
 def get_evidence(run_id: str, name: str, request: Request, exchange: ExchangeService) -> Response:
     """A retained file, as a download; it never opens inside the browser (R-222)."""
     file = exchange.evidence.read(run_id, name)

@@ -8,13 +8,32 @@ from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.guards import WhoAsks, researcher_only
 from research_exchange.server.listing import ListedRun
 from research_exchange.server.queueing import Waiting
+from research_exchange.server.routes.described import answers
 from research_exchange.server.routes.runs import launched_json
 from research_exchange.server.views import moment
 
 routes = APIRouter(tags=["queue"])
 
+_QUEUE: JsonValue = {
+    "queue": [
+        {
+            "run": "run_0123456789",
+            "spec_id": "exp_0123456789",
+            "title": "Trained against untrained adapter on addition",
+            "queued_at": "2026-03-01T12:00:00.000Z",
+            "not_before": "2026-03-01T12:15:00.000Z",
+            "reason": "The training service had no capacity. A fresh session may start after 15 minutes.",
+            "by": "exchange",
+            "waits": "Not before 2026-03-01 12:15 UTC. The training service had no capacity.",
+        }
+    ],
+    "total": 1,
+    "next": None,
+    "waiting_for_a_person": [],
+}
 
-@routes.get("/queue")
+
+@routes.get("/queue", responses=answers(_QUEUE))
 def get_queue(exchange: ExchangeService) -> Response:
     """Every run that waits for a worker with the reason, and those that wait for a person to decide."""
     waiting, held = exchange.queue.waiting(), exchange.queue.held()
@@ -23,7 +42,11 @@ def get_queue(exchange: ExchangeService) -> Response:
     return JSONResponse({"queue": rows, "total": len(rows), "next": None, "waiting_for_a_person": for_a_person})
 
 
-@routes.post("/queue/claim", dependencies=[Depends(researcher_only)])
+@routes.post(
+    "/queue/claim",
+    dependencies=[Depends(researcher_only)],
+    responses=answers({"run": None}),
+)
 def claim(who: WhoAsks, exchange: ExchangeService) -> Response:
     """Take the next run that is due, with a token for its runner; `run` is null while none is. Nobody else gets it."""
     launched = exchange.queue.claim(who.actor)

@@ -7,17 +7,20 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DatabaseError
 
+from research_exchange.documents.json import JsonValue
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.guards import may_use
 from research_exchange.server.metrics import CONTENT_TYPE, Metrics
+from research_exchange.server.routes.described import answers, answers_bytes
 
 routes = APIRouter(tags=["system"])
 
+_WELL: JsonValue = {"status": "ok", "version": "0.1.0", "checks": {"database": "ok", "evidence": "ok"}}
 _NOBODYS_BYTES = "0" * 64
 
 
-@routes.get("/health")
+@routes.get("/health", responses=answers(_WELL))
 def get_health(exchange: ExchangeService) -> Response:
     """Whether the database and the evidence store answer; 503 where one does not."""
     checks = {"database": _database(exchange), "evidence": _evidence(exchange)}
@@ -28,7 +31,9 @@ def get_health(exchange: ExchangeService) -> Response:
     )
 
 
-@routes.get("/metrics", dependencies=[Depends(may_use)])
+@routes.get(
+    "/metrics", dependencies=[Depends(may_use)], responses=answers_bytes("text/plain", "One figure on each line.")
+)
 def get_metrics(request: Request) -> Response:
     """The figures in the text format of Prometheus."""
     return Response(cast("Metrics", request.app.state.metrics).text(), media_type=CONTENT_TYPE)

@@ -10,6 +10,7 @@ from research_exchange.server.dependencies import ExchangeService, update_body
 from research_exchange.server.errors import error_response
 from research_exchange.server.guards import runner_only
 from research_exchange.server.routes.answers import file_json, stored_bytes
+from research_exchange.server.routes.described import answers, answers_bytes
 from research_exchange.server.updating import PostedUpdate
 
 routes = APIRouter(tags=["updates"])
@@ -17,7 +18,12 @@ routes = APIRouter(tags=["updates"])
 UpdateNumber = Annotated[int, Path(ge=1, le=2**31)]
 
 
-@routes.post("/runs/{run_id}/updates", status_code=201, dependencies=[Depends(runner_only)])
+@routes.post(
+    "/runs/{run_id}/updates",
+    status_code=201,
+    dependencies=[Depends(runner_only)],
+    responses=answers({"sequence": 1, "sha256": "…", "flags": [], "evidence": []}, 201, "Stored; 200 for a retry."),
+)
 def post_update(
     run_id: str,
     raw: Annotated[bytes, Depends(update_body)],
@@ -41,7 +47,7 @@ def post_update(
     return JSONResponse(_posted_json(posted), status_code=201 if posted.is_new else 200)
 
 
-@routes.get("/runs/{run_id}/updates/{sequence}")
+@routes.get("/runs/{run_id}/updates/{sequence}", responses=answers_bytes("application/json", "The update's own bytes."))
 def get_update(run_id: str, sequence: UpdateNumber, request: Request, exchange: ExchangeService) -> Response:
     """The bytes as they were posted."""
     update = exchange.updates.get(run_id, sequence)
