@@ -12,7 +12,7 @@ from typing import Any
 from research_exchange.client.connection import PATIENCE_SECONDS, Connection, Json, as_sentence, encode
 from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
 from research_exchange.client.outbox import REPORT_PATIENCE_SECONDS, Outbox
-from research_exchange.client.spool import Report, Spool
+from research_exchange.client.spool import SPOOL_FOLDER, Report, Spool
 from research_exchange.deviations import CHANGES_HYPOTHESIS, FIELDS
 
 __all__ = ["Evidence", "GateReading", "Run"]
@@ -298,7 +298,7 @@ def _spool_folder(environment: Mapping[str, str]) -> Path:
     if given := environment.get("RX_SPOOL"):
         return Path(given)
     work = environment.get("RX_WORK")
-    return Path(work) / "spool" if work else Path("rx-spool")
+    return Path(work) / SPOOL_FOLDER if work else Path("rx-spool")
 
 
 def _check_deviation(stated: Mapping[str, str], tested_instead: str | None) -> None:

@@ -18,8 +18,10 @@ from typing import IO
 from research_exchange.client.connection import Connection, Json
 from research_exchange.client.errors import ExchangeRefused, ExchangeUnreachable
 
-__all__ = ["Report", "Spool", "SpoolProblem"]
+__all__ = ["SPOOL_FOLDER", "Report", "Spool", "SpoolProblem"]
 
+SPOOL_FOLDER = "spool"
+"""In the folder that outlives a run's sessions (RX_WORK)."""
 _SUFFIX = ".report"
 _ASIDE = "refused"
 _LOOK_SECONDS = 0.05

@@ -8,11 +8,12 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from research_exchange.client import ExchangeRefused, Run
+from research_exchange.client.spool import SPOOL_FOLDER, SpoolProblem
 from research_exchange.runner.environment import command_environment, secrets_in
 from research_exchange.runner.health import HealthWatch
 from research_exchange.runner.limits import NO_LIMITS, Limits
@@ -120,6 +121,7 @@ class Sitting:
                     ended = self._watch(script, presence, folder.log, tick)
                 self.errand.conclude(folder)
         finally:
+            self._send_left()
             self._retain_log(session, folder.log, environment)
             self.run.end_session(session, exit_code=ended.exit_code, reason=ended.reason)
         if ended.exit_code == 0:
@@ -160,6 +162,15 @@ class Sitting:
                 f"{self.silence_seconds:.0f} s, so the {who} was stopped."
             )
         return None
+
+    def _send_left(self) -> None:
+        """What was reported while the Exchange was away, and did not get out before the command ended."""
+        try:
+            troubles: Sequence[Exception] = self.run.send_spool(self.work.state / SPOOL_FOLDER)
+        except (ExchangeRefused, SpoolProblem) as trouble:
+            troubles = [trouble]
+        for each in troubles:
+            self.run.update(summary=f"A report that had waited for the Exchange is not on record: {each}")
 
     def _retain_log(self, session: str, log: Path, environment: Mapping[str, str]) -> None:
         """That the Exchange does not take the log is worth a line, not the run."""

@@ -79,6 +79,27 @@ def test_a_script_reports_to_its_run_and_leaves_its_log(prepare: Prepare) -> Non
     assert not session_of(execution).folder.exists()
 
 
+CUT_OFF = """
+import os
+from research_exchange.client import Run
+os.environ["RX_URL"] = "http://127.0.0.1:9"
+run = Run.from_env(report_patience=0)
+run.metric(step=1)
+run.finish(outcome_reason="insufficient_evidence", summary="Nobody heard it.")
+"""
+
+
+def test_what_a_script_could_not_send_is_sent_before_its_session_ends(prepare: Prepare) -> None:
+    """It is killed while it waits for an Exchange that it does not reach."""
+    execution = prepare(CUT_OFF, wall_seconds=4.0)
+    assert execution.execute().exit_code is None
+    record = execution.run.record()
+    assert record["state"]["metrics"]["step"]["value"] == 1
+    assert record["state"]["summary"] == "Nobody heard it."
+    assert record["state"]["status"] == "succeeded"
+    assert {update["session"] for update in record["updates"]} == {record["sessions"][0]["id"]}
+
+
 def test_a_script_runs_in_a_copy_with_named_variables_only(
     prepare: Prepare, spindle: SpindleServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
