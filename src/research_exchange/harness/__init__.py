@@ -5,7 +5,7 @@ Experiments import it; nothing else does. It measures and writes down; what the 
 rules that the Exchange applies (`research_exchange.evaluation`, `research_exchange.decision`), never restated here.
 """
 
-from research_exchange.harness.activation import publish_pilot, stop_at
+from research_exchange.harness.activation import publish_pilot
 from research_exchange.harness.adapters import Adapter, download_adapter
 from research_exchange.harness.audit import Solution, audit_generated, held_out, sampling_solver
 from research_exchange.harness.capacity import CapacityClock, CapacityExhausted, capacity_clock
@@ -30,9 +30,10 @@ from research_exchange.harness.diagnosis import (
 )
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.evaluator import Evaluator, Item
-from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, publish_feasibility
+from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, must_fit, publish_feasibility
 from research_exchange.harness.fixed_inputs import Exhibit, input_exhibit, output_exhibit
 from research_exchange.harness.fixed_state import FixedState, Gradient, loss_of
+from research_exchange.harness.gates import GateStopped, must_pass, stop_at, stopped_runs_end
 from research_exchange.harness.grading import exact_match, numeric_answer
 from research_exchange.harness.learning_rates import LearningRateSearch, Point
 from research_exchange.harness.manifests import Batch, Consumption, PairedBatches, publish_manifests
@@ -41,7 +42,7 @@ from research_exchange.harness.probe import Probe, ProbedArm, probe_arms
 from research_exchange.harness.progress import Progress
 from research_exchange.harness.provenance import code_revision, effective_config
 from research_exchange.harness.restoration import Restoration, restore_equivalence
-from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum
+from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum, weighted
 from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
 from research_exchange.harness.service import proxy_headers, service_client
@@ -67,6 +68,7 @@ __all__ = [
     "Exhibit",
     "FeasibilityTimer",
     "FixedState",
+    "GateStopped",
     "Gradient",
     "HarnessError",
     "Item",
@@ -96,6 +98,8 @@ __all__ = [
     "jsonl",
     "largest_logprob_gap",
     "loss_of",
+    "must_fit",
+    "must_pass",
     "numeric_answer",
     "output_exhibit",
     "pinned_module",
@@ -115,5 +119,7 @@ __all__ = [
     "service_client",
     "stability_signals",
     "stop_at",
+    "stopped_runs_end",
+    "weighted",
     "work_folder",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from research_exchange.client import GateReading, Run
 
-__all__ = ["publish_pilot", "stop_at"]
+__all__ = ["publish_pilot"]
 
 _GATE = "activation_gate"
 
@@ -18,12 +18,3 @@ def publish_pilot(run: Run, values: Mapping[str, float | str], *, note: str) -> 
     """
     run.update(activation_calibration={"values": dict(values), "note": note})
     return run.gate(_GATE)
-
-
-def stop_at(run: Run, gate: GateReading, *, summary: str | None = None) -> None:
-    """End a run that a gate does not let go on: inconclusive, with the gate's reason (R-123)."""
-    run.finish(
-        status="failed",
-        outcome_reason="insufficient_evidence",
-        summary=summary or f"The {gate.gate} gate stopped the run before training: it is {gate.status}.",
-    )

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from research_exchange.client import Run
+from research_exchange.harness.errors import HarnessError
 
-__all__ = ["Allocation", "FeasibilityTimer", "publish_feasibility"]
+__all__ = ["Allocation", "FeasibilityTimer", "must_fit", "publish_feasibility"]
 
 _SIZES = ("base_model", "arms", "max_seq_len", "batch_size", "steps", "dataset", "eval")
 """Fields of a spec that decide how long a run takes (R-179)."""
@@ -118,3 +119,14 @@ def publish_feasibility(
     run.update(feasibility=report)
     projection: dict[str, Any] = run.judgment()["feasibility"]
     return projection
+
+
+def must_fit(projection: Mapping[str, Any]) -> None:
+    """Go on where the projection stays inside the budget, or does not know: nothing is begun that cannot be finished.
+
+    Raises:
+        HarnessError: it exceeds the budget (R-175).
+    """
+    if projection["status"] == "exceeds":
+        problems = " ".join(projection["problems"][:1])
+        raise HarnessError(f"By the pilot's timings the comparison does not fit into the budget: {problems}")

@@ -6,7 +6,7 @@ import numpy as np
 import tinker
 from tinker.types import Datum, ModelInput, SampledSequence, SamplingParams, TensorData
 
-__all__ = ["policy_datum", "sample_groups", "scored_datum"]
+__all__ = ["policy_datum", "sample_groups", "scored_datum", "weighted"]
 
 
 def sample_groups(
@@ -47,6 +47,23 @@ def policy_datum(prompt: Sequence[int], answer: SampledSequence, advantage: floa
     nothing = [0.0] * (len(prompt) - 1)
     worth = [advantage] * len(answer.tokens)
     return _datum(tokens, logprobs=[*nothing, *(answer.logprobs or [])], advantages=[*nothing, *worth])
+
+
+def weighted(data: Sequence[Datum], values: Sequence[float]) -> list[Datum]:
+    """The same sequences with their advantages times a value each; those with the value 0 are left out."""
+    return [
+        Datum(
+            model_input=datum.model_input,
+            loss_fn_inputs={
+                **datum.loss_fn_inputs,
+                "advantages": TensorData.from_numpy(
+                    (value * datum.loss_fn_inputs["advantages"].to_numpy()).astype(np.float32)
+                ),
+            },
+        )
+        for datum, value in zip(data, values, strict=True)
+        if value != 0
+    ]
 
 
 def scored_datum(tokens: Sequence[int]) -> Datum:

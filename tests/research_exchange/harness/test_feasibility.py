@@ -5,7 +5,8 @@ from collections.abc import Iterator
 import pytest
 
 from research_exchange.client import Run
-from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, publish_feasibility
+from research_exchange.harness.errors import HarnessError
+from research_exchange.harness.feasibility import Allocation, FeasibilityTimer, must_fit, publish_feasibility
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.harness.preflights import start_run
 
@@ -55,13 +56,17 @@ def test_r172_the_projection_is_that_of_the_measurements(run: Run, clock: Clock)
     """3 s + 6 s / 2 * 8 + 4 s / 10 * 20 + 10 s in reserve."""
     found = publish(run, timed(clock))
     assert found["status"] == "fits", found["problems"]
+    must_fit(found)
     assert found["phases"] == {"setup": 3.0, "training": 24.0, "evaluation": 8.0}
     assert found["wall_seconds"] == 45.0
     assert found["gpu_hours"] == 0
 
 
 def test_r178_what_takes_too_long_exceeds(run: Run, clock: Clock) -> None:
-    assert publish(run, timed(clock, training=600.0))["status"] == "exceeds"
+    found = publish(run, timed(clock, training=600.0))
+    assert found["status"] == "exceeds"
+    with pytest.raises(HarnessError, match=r"does not fit into the budget: .*R-178"):
+        must_fit(found)
 
 
 def test_r174_a_plan_that_leaves_an_arm_out_is_unknown(run: Run, clock: Clock) -> None:

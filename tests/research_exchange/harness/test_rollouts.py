@@ -6,7 +6,7 @@ import numpy as np
 import tinker
 from tinker.types import SampledSequence
 
-from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum
+from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum, weighted
 
 
 def test_each_prompt_has_its_group_and_a_seed_of_its_own(learner: tinker.TrainingClient, tokenizer: Any) -> None:
@@ -34,6 +34,15 @@ def test_only_the_answer_is_worth_something() -> None:
         "logprobs": [0.0, 0.0, -1.0, -2.0],
         "advantages": [0.0, 0.0, 0.5, 0.5],
     }
+
+
+def test_a_value_weighs_the_answer_and_0_leaves_it_out() -> None:
+    answer = SampledSequence("stop", "s", np.array([7], np.int32), np.array([-1.0], np.float32))
+    data = [policy_datum([1, 2], answer, 1.0), policy_datum([3, 4], answer, 0.5)]
+    [kept] = weighted(data, [0.0, -0.5])
+    assert kept.model_input.to_ints() == [3, 4]
+    assert kept.loss_fn_inputs["advantages"].to_numpy().tolist() == [0.0, -0.25]
+    assert kept.loss_fn_inputs["logprobs"] == data[1].loss_fn_inputs["logprobs"]
 
 
 def test_a_scored_sequence_counts_every_token_but_the_first() -> None:
