@@ -16,6 +16,7 @@ from research_exchange.server.exchange import Exchange
 from research_exchange.server.headers import ProtectiveHeaders
 from research_exchange.server.housekeeping import Housekeeping, keeping_house, patience
 from research_exchange.server.metrics import Measured, Metrics
+from research_exchange.server.openapi import DescribedApi
 from research_exchange.server.outside import Outside
 from research_exchange.server.routes import add_routes
 from research_exchange.server.sign_in import SignIns
@@ -60,7 +61,7 @@ def create_api(
         exchange.notifications.stop()
         store.close()
 
-    app = FastAPI(
+    app = DescribedApi(
         title="Research Exchange",
         version=version("research-exchange"),
         lifespan=lifespan,
@@ -79,5 +80,5 @@ def create_api(
     app.add_middleware(ProtectiveHeaders)
     app.add_middleware(Measured, metrics=app.state.metrics)
     add_error_handlers(app)
-    add_routes(app.router)
+    app.routers = add_routes(app.router)
     return app

@@ -26,10 +26,15 @@ __all__ = ["add_routes"]
 _UNDER_API = (specs, runs, updates, evidence, judgments, sessions, queue, events, exports, ideas, tokens, hooks)
 
 
-def add_routes(app: APIRouter) -> None:
-    """Everything that the API answers; what is not for machines alone is not under `/api`."""
+def add_routes(app: APIRouter) -> list[APIRouter]:
+    """Everything that the API answers; what is not for machines alone is not under `/api`.
+
+    Returns:
+        The routers under `/api`.
+    """
     app.include_router(system.routes)
     app.include_router(sign_in.routes)
     app.include_router(slack.routes, prefix="/api")
     for module in _UNDER_API:
         app.include_router(module.routes, prefix="/api", dependencies=[Depends(may_use)])
+    return [module.routes for module in _UNDER_API]

@@ -17,11 +17,32 @@ from research_exchange.server.guards import WhoAsks, researcher_only
 from research_exchange.server.ideas import Idea, IdeaText, context_of
 from research_exchange.server.limits import read_control
 from research_exchange.server.routes.answers import listing
+from research_exchange.server.routes.described import answers
 from research_exchange.server.routes.specs import spec_json
 from research_exchange.server.views import moment
 from research_exchange.store import SnapshotRecord
 
-routes = APIRouter()
+_SAID: dict[str, JsonValue] = {
+    "title": "One rollout for each prompt",
+    "summary": "Does one rollout do where GRPO takes eight?",
+    "source_url": "https://lab.slack.com/archives/C1/p1700000000000100",
+    "triage": "Worth a day.",
+}
+_IDEA: dict[str, JsonValue] = {
+    "id": "idea_0123456789",
+    "created_at": "2026-03-01T12:00:00.000Z",
+    "created_by": "Ada",
+    "snapshot": 1,
+    **_SAID,
+}
+_SNAPSHOT: JsonValue = {"number": 1, "at": "2026-03-01T12:00:00.000Z", "author": "Ada", **_SAID}
+_DRAFT: JsonValue = {
+    "idea": "idea_0123456789",
+    "spec": {"title": "One rollout for each prompt", "hypothesis": "Does one rollout do where GRPO takes eight?"},
+    "lint": [{"level": "error", "rule": "R-030", "path": "method", "text": "Found nothing; write it down."}],
+}
+
+routes = APIRouter(tags=["ideas"])
 
 _Title = Annotated[str, Field(min_length=1, max_length=300)]
 _Text = Annotated[str, Field(max_length=20_000)]
@@ -56,21 +77,21 @@ async def revision(request: Request) -> Revision:
     return await read_control(request, Revision)
 
 
-@routes.post("/ideas", dependencies=[Depends(researcher_only)])
+@routes.post("/ideas", status_code=201, dependencies=[Depends(researcher_only)], responses=answers(_IDEA, 201))
 def add_idea(form: Annotated[NewIdea, Depends(new_idea)], who: WhoAsks, exchange: ExchangeService) -> Response:
     """Write down an idea; its first text is its first snapshot (R-001)."""
     saved = exchange.ideas.add(IdeaText(**form.model_dump()), who)
     return JSONResponse(idea_json(saved.idea), status_code=201)
 
 
-@routes.get("/ideas")
+@routes.get("/ideas", responses=answers({"ideas": [_IDEA], "total": 1, "next": None}))
 def list_ideas(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
     """Ideas with their current text, newest first."""
     ideas, total = exchange.ideas.page(limit, offset)
     return JSONResponse(listing("ideas", [idea_json(idea) for idea in ideas], total, offset))
 
 
-@routes.get("/ideas/{idea_id}")
+@routes.get("/ideas/{idea_id}", responses=answers({**_IDEA, "snapshots": [_SNAPSHOT], "versions": []}))
 def get_idea(idea_id: str, exchange: ExchangeService) -> Response:
     """What it says now, everything that it said before, and the versions that were made from it."""
     idea = exchange.ideas.idea(idea_id)
@@ -82,7 +103,7 @@ def get_idea(idea_id: str, exchange: ExchangeService) -> Response:
     )
 
 
-@routes.post("/ideas/{idea_id}/snapshots", dependencies=[Depends(researcher_only)])
+@routes.post("/ideas/{idea_id}/snapshots", dependencies=[Depends(researcher_only)], responses=answers(_IDEA))
 def revise_idea(
     idea_id: str, form: Annotated[Revision, Depends(revision)], who: WhoAsks, exchange: ExchangeService
 ) -> Response:
@@ -93,7 +114,7 @@ def revise_idea(
     return JSONResponse(idea_json(exchange.ideas.revise(idea_id, changes, who)))
 
 
-@routes.post("/ideas/{idea_id}/draft", dependencies=[Depends(researcher_only)])
+@routes.post("/ideas/{idea_id}/draft", dependencies=[Depends(researcher_only)], responses=answers(_DRAFT))
 def draft_spec_of_idea(idea_id: str, exchange: ExchangeService) -> Response:
     """A spec to go on from, and what it still lacks; nothing is saved."""
     drafted = idea_draft(context_of(exchange.ideas.idea(idea_id).current))

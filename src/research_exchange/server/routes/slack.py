@@ -7,6 +7,7 @@ from fastapi.responses import JSONResponse
 
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.limits import MIB, read_body
+from research_exchange.server.routes.described import answers
 from research_exchange.server.slack import SlackIntake
 
 MAX_EVENT_BYTES = MIB
@@ -18,7 +19,7 @@ async def event_body(request: Request) -> bytes:
     return await read_body(request, MAX_EVENT_BYTES)
 
 
-@routes.post("/slack/events")
+@routes.post("/slack/events", responses=answers({"idea": "idea_0123456789"}))
 def receive_event(
     body: Annotated[bytes, Depends(event_body)],
     request: Request,
