@@ -8,7 +8,7 @@ from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.errors import ApiError
 from research_exchange.server.exporting import exported_run
 
-routes = APIRouter()
+routes = APIRouter(tags=["runs"])
 
 
 @routes.get("/runs/{run_id}/bundle")
