@@ -4,7 +4,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -130,6 +130,11 @@ class Run:
         """What the Exchange has of this run: the state folded from its updates, its evidence, its recorded judgment."""
         self._outbox.settle()
         return self._http.send_json("GET", self._path)
+
+    def reported(self, part: str) -> Iterator[Any]:
+        """What the updates of this run report under one name, such as "evidence", the newest first."""
+        for number in reversed(self.record()["state"]["posted"].get(part, ())):
+            yield self._http.send_json("GET", f"{self._path}/updates/{number}")[part]
 
     def update(self, **fields: Any) -> int | None:
         """Post one structured output (R-060); `status` is "running" unless given.

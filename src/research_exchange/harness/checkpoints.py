@@ -46,7 +46,8 @@ class Checkpoints:
     """Saves a training every so many steps, and takes it up again.
 
     A checkpoint is on the service's disk before the file here names it, and the file is replaced as a whole: wherever a
-    run is interrupted, the file leads to a checkpoint that is complete.
+    run is interrupted, the file leads to a checkpoint that is complete. On a machine without the file, the Exchange's
+    record leads to the last checkpoint, without its notes.
     """
 
     def __init__(
@@ -118,12 +119,14 @@ class Checkpoints:
         Args:
             notes: Plain JSON values to go with the checkpoint.
         """
-        name = f"{self._label.replace('%', '_')}-step{step}"
-        checkpoint = learner.save_state(name, ttl_seconds=self._ttl_seconds).result().path
+        checkpoint = learner.save_state(self._name(step), ttl_seconds=self._ttl_seconds).result().path
         self._keep(TrainingState(self._run.id, step, checkpoint, self.state.resumed if self.state else 0, notes))
         entry = {"arm": self._arm, "step": step, "uri": checkpoint}
         self._run.update(evidence={"version": 1, "files": [], "checkpoints": [entry], "per_arm_metrics": {}})
         return checkpoint
+
+    def _name(self, step: int) -> str:
+        return f"{self._label.replace('%', '_')}-step{step}"
 
     def _keep(self, state: TrainingState) -> None:
         replace_file(self.path, json.dumps(asdict(state), indent=2, allow_nan=False).encode() + b"\n")
@@ -131,17 +134,27 @@ class Checkpoints:
 
     def _read(self) -> TrainingState | None:
         if not self.path.exists():
-            return None
+            return self._on_record()
         try:
             state = TrainingState(**json.loads(self.path.read_bytes()))
         except (ValueError, TypeError):
-            raise HarnessError(f"{self.path} holds no training state; remove it to train from the beginning.") from None
+            raise HarnessError(
+                f"{self.path} holds no training state; remove it to go on from what is on record."
+            ) from None
         if state.run != self._run.id:
             raise HarnessError(
                 f"{self.path} holds the training of {state.run}, not of {self._run.id}; "
                 "give this run a folder of its own (RX_WORK), or remove the file."
             )
         return state
+
+    def _on_record(self) -> TrainingState | None:
+        """By the newest of this training's checkpoints that was put on record (R-160)."""
+        entries = (entry for evidence in self._run.reported("evidence") for entry in evidence.get("checkpoints", ()))
+        for step, uri in ((entry["step"], entry["uri"]) for entry in entries):
+            if uri.endswith(f"/weights/{self._name(step)}"):
+                return TrainingState(self._run.id, step, uri)
+        return None
 
 
 def _compare(saved: dict[str, Any], restored: dict[str, Any]) -> None:

@@ -55,8 +55,6 @@ class Comparison:
         self._seeds = seeds
         self._folder = folder
         self._scores: list[ArmScore] = []
-        self.deviations: list[dict[str, str]] = []
-        """Changes of the evaluator (R-075), for the list of deviations in the script's final update."""
 
     @property
     def evaluator(self) -> Evaluator:
@@ -117,22 +115,14 @@ class Comparison:
             **completed,
         )
 
-    def change(
-        self, evaluator: Evaluator, *, reason: str, deviations: Sequence[Mapping[str, str]] = ()
-    ) -> list[Scored]:
+    def change(self, evaluator: Evaluator, *, reason: str) -> list[Scored]:
         """Put another evaluator into use and on record. Returns what has to be scored again with it (R-136).
 
         Earlier scores stay on record under the evaluator that made them. Where there are any, the change is a deviation
-        from the run as it was begun, and is stated as one before anything is scored again (R-130).
-
-        Args:
-            reason: Why it had to change.
-            deviations: Those that the script has stated otherwise, to be stated along with this one (R-077).
+        from the run as it was begun, and is stated as one, with the reason, before anything is scored again (R-130).
         """
         if self._scores:
-            change = {"original": self.evaluator.id, "effective": evaluator.id, "reason": reason}
-            self.deviations.append({"field": "evaluator", **change})
-            self._run.update(deviations=[*deviations, *self.deviations])
+            self._run.deviation("evaluator", original=self.evaluator.id, effective=evaluator.id, reason=reason)
         self._evaluators.append(evaluator)
         self.freeze()
         return self.stale

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,8 @@ def test_a_killed_training_goes_on_from_its_last_checkpoint_to_the_same_weights(
     again = Checkpoints(run, "trained", every=2, folder=tmp_path / "work")
     assert again.state is not None
     assert (again.step, again.state.resumed, again.notes) == (4, 1, {"seen": 4})
+    elsewhere = Checkpoints(run, "trained", every=2, folder=tmp_path / "another machine")
+    assert elsewhere.state == replace(again.state, resumed=0, notes={})
     posted = [json.loads(served.connect().posted(run.id, number)) for number in (1, 2)]
     assert [entry["step"] for update in posted for entry in update["evidence"]["checkpoints"]] == [2, 4]
 
@@ -71,6 +74,9 @@ def test_another_run_does_not_go_on_from_here(
     assert checkpoints.after(learner, 5)
     assert Checkpoints(run, "arm/α", seed=3, every=5, folder=tmp_path).step == 5
     assert Checkpoints(run, "arm/α", seed=4, every=5, folder=tmp_path).step == 0, "another seed is another training"
+    (tmp_path / "training-arm%2F%CE%B1-seed3.json").replace(tmp_path / "aside")
+    assert Checkpoints(run, "arm/α", seed=3, every=5, folder=tmp_path).step == 5, "by the Exchange's record"
+    (tmp_path / "aside").replace(tmp_path / "training-arm%2F%CE%B1-seed3.json")
     with pytest.raises(HarnessError, match=f"holds the training of {run.id}"):
         Checkpoints(new_run(served), "arm/α", seed=3, every=5, folder=tmp_path)
 
