@@ -8,10 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from research_exchange.client import Exchange
 from research_exchange.server import BadSetting, Door
 from research_exchange.server.door import LOOPBACK_NAMES, PER_CALLER, name_of
 from research_exchange.server.ratelimit import MOST_CALLERS, Buckets, Rate
 from research_exchange.web import create_app
+from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.conftest import Caller
 from tests.research_exchange.server.serving import NO_TLS, in_thread
 
@@ -86,6 +88,16 @@ def test_whoever_asks_too_often_is_told_when_to_come_back(data: Path) -> None:
         assert refused.json()["status"] == 429
         assert ask("two").status_code == 401
         assert [ask(f"made-up-{number}").status_code for number in range(3)] == [401, 401, 429]
+
+
+def test_a_runner_that_is_told_to_wait_loses_no_update(data: Path) -> None:
+    door = Door(per_caller=Rate(per_second=2, burst=2))
+    with in_thread(create_app(data, door=door)) as url:
+        exchange = Exchange(url, (data / "admin-token").read_text().strip())
+        run = exchange.create_run(exchange.register(scenarios.encode(scenarios.spec())))
+        for step in range(6):
+            run.metric(step=step, reward=0.5)
+        assert len(run.record()["updates"]) == 6
 
 
 @given(st.lists(st.floats(0, 5), min_size=1, max_size=60))
