@@ -68,12 +68,6 @@ class SignIns:
         with self._lock:
             self._sessions.pop(_digest(cookie), None)
 
-    def end_all(self, caller: Caller) -> None:
-        """Sign out every browser that came in with this token."""
-        with self._lock:
-            for key in [key for key, kept in self._sessions.items() if kept.caller.actor == caller.actor]:
-                del self._sessions[key]
-
 
 def set_cookie(response: Response, new: NewSession) -> None:
     """Give a browser its cookie: no script reads it, no other site sends it, nothing carries it in the clear.
