@@ -7,7 +7,7 @@ from research_exchange.server.briefing import brief_input
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.housekeeping import SILENT_AFTER, Housekeeping
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.conftest import Caller, Runner, SteppingClock, start_run
+from tests.research_exchange.server.conftest import Caller, Json, Runner, SteppingClock, start_run
 
 
 class SteadyClock:
@@ -25,8 +25,8 @@ def housekeeper(exchange: Exchange, steady: SteadyClock) -> Housekeeping:
 
 
 def state_of(runner: Runner) -> str:
-    rows = runner.get("/api/runs").json()["runs"]
-    return next(row["state"] for row in rows if row["id"] == runner.run)
+    rows: list[Json] = runner.get("/api/runs").json()["runs"]
+    return next(str(row["state"]) for row in rows if row["id"] == runner.run)
 
 
 def test_a_session_keeps_the_brief_that_it_was_given(runner: Runner, exchange: Exchange) -> None:
