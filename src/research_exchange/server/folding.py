@@ -92,13 +92,19 @@ class Folds:
         earlier.catch_up(reader, run.id)
         return earlier.result()
 
-    def remarks(self, reader: Reader, run: RunRecord, update: StoredUpdate) -> Remarks:
-        """What is odd about one update that is on record; in the order of the updates it costs next to nothing."""
-        kept = self._kept_of(reader, run)
+    def add(self, run_id: str, update: StoredUpdate) -> Remarks | None:
+        """What is odd about the next update of a run, where the run is kept and the update follows what was folded."""
+        with self._lock:
+            kept = self._kept.get(run_id)
+        if kept is None:
+            return None
         with kept.lock:
-            if kept.folding.last_update == update.sequence - 1:
-                flags = kept.add(update)
-                return Remarks(flags, is_final=kept.folding.final_update is not None)
+            if kept.folding.last_update != update.sequence - 1:
+                return None
+            return Remarks(kept.add(update), is_final=kept.folding.final_update is not None)
+
+    def remarks(self, reader: Reader, run: RunRecord, update: StoredUpdate) -> Remarks:
+        """What is odd about one update that is on record."""
         state = self.fold(reader, run).state
         return Remarks(tuple(flag for flag in state.flags if flag.update == update.sequence), state.is_final)
 

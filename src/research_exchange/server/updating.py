@@ -6,6 +6,7 @@ must not be kept, so `[redacted]` stands in its place, and both the answer and t
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 
 from research_exchange.credentials import find_credential, redact
 from research_exchange.documents.gates import Flag
@@ -73,26 +74,43 @@ class Updating:
         """
         delivery = self._prepare(raw)
         with self._store.writing() as writer:
-            earlier = _earlier(writer, run_id, delivery.kept, key)
-            remarks = [] if earlier is not None else [*delivery.remarks]
+            newest, keyed = writer.newest_and_keyed(run_id, key)
+            digest = sha256(delivery.kept).hexdigest()
+            earlier = next((head for head in (keyed, newest) if head is not None and head.sha256 == digest), None)
+            remarks: list[str] = []
             if earlier is None:
-                if key is not None and writer.update_with_key(run_id, key) is not None:
+                its_session, remarks = _session(writer, run_id, session)
+                remarks += delivery.remarks
+                if keyed is not None:
                     remarks.append("Its Idempotency-Key came with other bytes before; it is stored without one.")
-                    key = None
-                its_session, remark = _session(writer, run_id, session)
-                remarks += remark
-                stored = writer.append_update(run_id, delivery.kept, its_session, self._clock(), key)
+                stored = writer.append_update(
+                    run_id,
+                    delivery.kept,
+                    its_session,
+                    self._clock(),
+                    idempotency_key=key if keyed is None else None,
+                    after=0 if newest is None else newest.sequence,
+                )
             else:
-                stored = earlier
-            intake = Intake(writer, self._store.blobs, self._clock, run_id)
-            files = intake.take(delivery.files, stored.sequence)
-            if earlier is None:
-                intake.keep_refusals(files, stored.sequence)
-                if delivery.remarks:
-                    intake.remark(f"update {stored.sequence}", delivery.remarks, stored.sequence)
+                stored = StoredUpdate(earlier.sequence, earlier.received_at, delivery.kept, earlier.session_id)
+            files = self._take(writer, run_id, delivery, stored, is_new=earlier is None)
         files += self._attachments.fetch_for(run_id, stored.sequence, delivery.elsewhere)
         flags = [*self._settle(run_id, stored), *(Flag("R-007", stored.sequence, remark) for remark in remarks)]
         return PostedUpdate(stored, earlier is None, flags, files)
+
+    def _take(
+        self, writer: Writer, run_id: str, delivery: _Delivery, update: StoredUpdate, *, is_new: bool
+    ) -> list[FileAnswer]:
+        """Admit or refuse the files that came with an update, and remember what was taken out of it."""
+        if not delivery.files and not delivery.remarks:
+            return []
+        intake = Intake(writer, self._store.blobs, self._clock, run_id)
+        files = intake.take(delivery.files, update.sequence)
+        if is_new:
+            intake.keep_refusals(files, update.sequence)
+            if delivery.remarks:
+                intake.remark(f"update {update.sequence}", delivery.remarks, update.sequence)
+        return files
 
     def _prepare(self, raw: bytes) -> _Delivery:
         """All that takes time and needs no lock."""
@@ -111,26 +129,22 @@ class Updating:
         )
 
     def _settle(self, run_id: str, stored: StoredUpdate) -> tuple[Flag, ...]:
-        with self._store.reading() as reader:
-            run = reader.run(run_id)
-            assert run is not None, "an update of it is on record"
-            remarks = self._folds.remarks(reader, run, stored)
+        remarks = self._folds.add(run_id, stored)
+        if remarks is None:
+            with self._store.reading() as reader:
+                run = reader.run(run_id)
+                assert run is not None, "an update of it is on record"
+                remarks = self._folds.remarks(reader, run, stored)
         if remarks.is_final:
             self._recording.settle(run_id)
         return remarks.flags
 
 
-def _earlier(writer: Writer, run_id: str, kept: bytes, key: str | None) -> StoredUpdate | None:
-    """The update that this one repeats."""
-    named = None if key is None else writer.update_with_key(run_id, key)
-    last = writer.last_update(run_id)
-    return next((update for update in (named, last) if update is not None and update.raw == kept), None)
-
-
 def _session(writer: Writer, run_id: str, named: str | None) -> tuple[str | None, list[str]]:
     """The session that an update belongs to; an update is not lost for naming one that there is not."""
-    sessions = writer.sessions(run_id)
-    if named is not None and any(session.id == named for session in sessions):
+    if named is None:
+        return writer.open_session(run_id), []
+    session = writer.session(named)
+    if session is not None and session.run_id == run_id:
         return named, []
-    open_one = next((session.id for session in reversed(sessions) if session.end is None), None)
-    return open_one, [] if named is None else ["It names a session that this run does not have."]
+    return writer.open_session(run_id), ["It names a session that this run does not have."]

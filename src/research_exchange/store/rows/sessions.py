@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select
+from sqlalchemy import Row, bindparam, delete, insert, select
 
 from research_exchange.store import tables
 from research_exchange.store.records import RunnerKind, SessionEnd, SessionRecord
@@ -19,6 +19,10 @@ class SessionReader(Transaction):
     def session(self, session_id: str) -> SessionRecord | None:
         row = self._one(_SELECT_SESSIONS.where(tables.sessions.c.id == session_id))
         return None if row is None else _session(row)
+
+    def open_session(self, run_id: str) -> str | None:
+        """The newest session of a run that has not ended."""
+        return self._connection.execute(_OPEN_SESSION, {"run_id": run_id}).scalar()
 
     def open_sessions(self) -> list[SessionRecord]:
         """Those of every run that have not ended, oldest first."""
@@ -69,6 +73,15 @@ _SELECT_SESSIONS = (
     .outerjoin_from(tables.sessions, tables.session_ends)
     .outerjoin(tables.heartbeats, tables.heartbeats.c.session_id == tables.sessions.c.id)
 )
+
+_OPEN_SESSION = (
+    select(tables.sessions.c.id)
+    .outerjoin_from(tables.sessions, tables.session_ends)
+    .where(tables.sessions.c.run_id == bindparam("run_id"), tables.session_ends.c.session_id.is_(None))
+    .order_by(tables.sessions.c.number.desc())
+    .limit(1)
+)
+"""Asked before every update is stored, so it is put together once."""
 
 
 def _session(row: Row[Any]) -> SessionRecord:

@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, select
+from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_, select
 
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.store import tables
@@ -35,6 +35,14 @@ class UpdateReader(Transaction):
         """The update that was posted under this key, whatever its bytes are."""
         return self._one_update(run_id, tables.updates.c.idempotency_key == idempotency_key)
 
+    def newest_and_keyed(self, run_id: str, idempotency_key: str | None) -> tuple[UpdateHead | None, UpdateHead | None]:
+        """The run's newest update, and the one that was posted under this key."""
+        asked = {"run_id": run_id, "key": idempotency_key}
+        found: list[Row[Any]] = [*self._connection.execute(_NEWEST_OR_KEYED, asked)]
+        heads = {row.idempotency_key: UpdateHead(**fields(row, left_out="idempotency_key")) for row in found}
+        newest = max(heads.values(), key=lambda head: head.sequence, default=None)
+        return newest, None if idempotency_key is None else heads.get(idempotency_key)
+
     def count_updates(self, run_id: str) -> int:
         return self._last(tables.updates.c.sequence, tables.updates.c.run_id == run_id)
 
@@ -48,10 +56,20 @@ class UpdateReader(Transaction):
 
 class UpdateWriter(UpdateReader):
     def append_update(
-        self, run_id: str, raw: bytes, session_id: str | None, at: datetime, idempotency_key: str | None = None
+        self,
+        run_id: str,
+        raw: bytes,
+        session_id: str | None,
+        at: datetime,
+        idempotency_key: str | None = None,
+        after: int | None = None,
     ) -> StoredUpdate:
-        """Store one posted update under the run's next number (R-007); within a run a key is used once."""
-        sequence = self.count_updates(run_id) + 1
+        """Store one posted update under the run's next number (R-007); within a run a key is used once.
+
+        Args:
+            after: The number of the newest update, 0 for none, where the caller has asked in this transaction.
+        """
+        sequence = (self.count_updates(run_id) if after is None else after) + 1
         self._add(
             tables.updates,
             run_id=run_id,
@@ -64,6 +82,20 @@ class UpdateWriter(UpdateReader):
             idempotency_key=idempotency_key,
         )
         return StoredUpdate(sequence, at, raw, session_id)
+
+
+_kept = tables.updates
+_NEWEST_OR_KEYED: Select[Any] = select(
+    _kept.c.sequence, _kept.c.received_at, _kept.c.session_id, _kept.c.sha256, _kept.c.size, _kept.c.idempotency_key
+).where(
+    _kept.c.run_id == bindparam("run_id"),
+    or_(
+        _kept.c.sequence
+        == select(func.max(_kept.c.sequence)).where(_kept.c.run_id == bindparam("run_id")).scalar_subquery(),
+        _kept.c.idempotency_key == bindparam("key"),
+    ),
+)
+"""Asked before every update is stored, so it is put together once."""
 
 
 def _update(row: Row[Any]) -> StoredUpdate:
