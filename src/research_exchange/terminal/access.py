@@ -8,12 +8,9 @@ from research_exchange.terminal.words import Json, literal, paged, table, when
 
 def tokens_table(page: Json) -> RenderableType:
     """The tokens on a page of them."""
-    rows = [
-        (token["id"], token["role"], token["name"], token["run"] or "", when(token["created_at"]), _standing(token))
-        for token in page["tokens"]
-    ]
-    columns = ("token", "role", "for", "run", "made", "good")
-    return paged(table(columns, rows, whole=("token", "role", "run", "made")), page, "tokens")
+    rows = [(token["id"], token["role"], token["name"], _standing(token)) for token in page["tokens"]]
+    drawn = table(("token", "role", "for", "good"), rows, whole=("token", "role", "good"))
+    return paged(drawn, page, "tokens")
 
 
 def revoked_line(token: Json) -> Text:
@@ -34,5 +31,9 @@ def _standing(token: Json) -> Text:
 
 
 def _about(entry: Json) -> str:
-    details = ", ".join(f"{name} {value}" for name, value in entry["detail"].items() if value not in (None, ""))
+    details = ", ".join(
+        f"{name} {', '.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in entry["detail"].items()
+        if value not in (None, "", [])
+    )
     return f"{entry['subject']} ({details})" if details else str(entry["subject"])

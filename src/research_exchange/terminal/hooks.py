@@ -11,7 +11,7 @@ _STYLES = {"delivered": "green", "failed": "red"}
 def hooks_table(page: Json) -> RenderableType:
     """Whom the Exchange tells."""
     rows = [(hook["id"], hook["kind"], hook["url"] or "", ", ".join(hook["events"]) or "all") for hook in page["hooks"]]
-    return table(("hook", "kind", "where", "events"), rows, whole=("hook", "kind"))
+    return paged(table(("hook", "kind", "where", "events"), rows, whole=("hook", "kind")), page, "hooks")
 
 
 def hook_line(hook: Json) -> Text:

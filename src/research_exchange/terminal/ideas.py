@@ -14,7 +14,11 @@ _TEXTS = (("Source", "source_url"), ("Summary", "summary"), ("Triage", "triage")
 def ideas_table(page: Json) -> RenderableType:
     """The ideas on a page of them."""
     rows = [(idea["id"], when(idea["created_at"]), idea["title"], idea["triage"] or "") for idea in page["ideas"]]
-    return paged(table(("idea", "saved", "title", "triage"), rows, whole=("idea", "saved")), page, "ideas")
+    return paged(
+        table(("idea", "saved", "title", "triage"), rows, whole=("idea", "saved"), cut=("title", "triage")),
+        page,
+        "ideas",
+    )
 
 
 def idea_report(idea: Json) -> RenderableType:
@@ -49,4 +53,4 @@ def _change(before: Json, after: Json) -> tuple[str, str, str]:
 
 def _versions(specs: Sequence[Json]) -> Table:
     rows = [(spec["id"], when(spec["created_at"]), spec["title"]) for spec in specs]
-    return table(("version", "saved", "title"), rows, whole=("version", "saved"))
+    return table(("version", "saved", "title"), rows, whole=("version", "saved"), cut=("title",))

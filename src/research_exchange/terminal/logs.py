@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from research_exchange.documents.fields import as_mapping, is_number
+from research_exchange.documents.fields import as_list, as_mapping, is_number
 from research_exchange.terminal.live import update_lines
 from research_exchange.terminal.words import VERDICT_STYLES, Json, literal
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from research_exchange.client import Event
 
 _MOMENTS = ("received_at", "recorded_at", "queued_at", "at")
-_PLAIN = {"status", "summary", "metrics", "completed_arms", "verdict", "outcome_reason"}
+_PLAIN = {"status", "summary", "metrics", "completed_arms", "verdict", "outcome_reason", "deviations"}
 """Parts that are told in other words, or together with the outcome."""
 
 
@@ -66,12 +66,20 @@ def _update(update: Json) -> list[Text]:
     if document is None:
         return [literal(f"Update {update['sequence']} has {update['size']:,} bytes.")]
     lines = update_lines(document) or _other_metrics(document)
+    lines += _deviations(document)
     if parts := [name for name in document if name not in _PLAIN]:
         lines.append(f"Update {update['sequence']} reports {', '.join(parts)}.")
     if document.get("status") in ("succeeded", "failed"):
         reason = f" ({document['outcome_reason']})" if document.get("outcome_reason") else ""
         lines.append(f"Reported: {document['status']}, {document.get('verdict') or 'no verdict'}{reason}")
     return [literal(line) for line in lines or [f"Update {update['sequence']} says nothing new."]]
+
+
+def _deviations(document: Json) -> list[str]:
+    return [
+        f"Deviates in {each.get('field')}: {each.get('original')} -> {each.get('effective')}"
+        for each in map(as_mapping, as_list(document.get("deviations")))
+    ]
 
 
 def _other_metrics(document: Json) -> list[str]:

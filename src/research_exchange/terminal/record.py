@@ -70,18 +70,47 @@ def what_is_wrong(judgment: Json) -> list[RenderableType]:
 
 
 def run_report(record: Json) -> RenderableType:
-    """A run: its state, its arms, its judgment on record and its files."""
+    """A run: its state, its arms, its judgment on record, what it did otherwise, its sessions and its files."""
     state, recorded = record["state"], record["recorded"]
     parts: list[RenderableType] = [
         title_line(record["title"]),
-        literal(f"{record['id']} of {record['spec_id']}: {state['status']}"),
+        literal(f"{record['id']} of {record['spec_id']}: {_standing(record)}"),
     ]
     if state["summary"]:
         parts.append(literal(state["summary"]))
     parts += ["", _arms(state["arms"])] if state["arms"] else []
     parts += ["", judgment_report(recorded) if recorded else literal("Nothing is recorded yet: the run has not ended.")]
+    parts += section("Otherwise than the spec says", *_deviations(recorded["deviations"]["items"] if recorded else ()))
+    parts += section("Sessions", *([_sessions(record["sessions"])] if record["sessions"] else []))
     parts += ["", _files(record["evidence"])]
+    refused = (literal(f"  {file['name']}: {' '.join(file['problems'])}") for file in record["refused"])
+    parts += section("Refused, and not stored", *refused)
     return Group(*parts)
+
+
+def _standing(record: Json) -> str:
+    """Its status, and what else decides whether it goes on."""
+    words = [str(record["state"]["status"])]
+    if record["redo_of"]:
+        words.append(f"a repetition of {record['redo_of']}")
+    if record["cancelled"]:
+        words.append(f"cancelled by {record['cancelled']['by']}: {record['cancelled']['reason']}")
+    return ", ".join(words)
+
+
+def _deviations(items: Sequence[Json]) -> list[RenderableType]:
+    rows = [
+        (f"  {each['field']}", f"{each['original']} -> {each['effective']}", each["recording"], each["reason"])
+        for each in items
+    ]
+    return [table(("  field", "change", "stated", "why"), rows)] if rows else []
+
+
+def _sessions(sessions: Sequence[Json]) -> Table:
+    rows = [
+        (f"  {each['id']}", each["runner"], when(each["started_at"]), each["reason"] or "goes on") for each in sessions
+    ]
+    return table(("  session", "runner", "began", "ended"), rows, whole=("  session", "runner", "began"))
 
 
 def runs_table(page: Json) -> RenderableType:
@@ -90,7 +119,7 @@ def runs_table(page: Json) -> RenderableType:
         (run["id"], when(run["created_at"]), run["state"], _short_verdict(run), run["title"]) for run in page["runs"]
     ]
     columns = ("run", "created", "state", "verdict", "title")
-    return paged(table(columns, rows, whole=("run", "created", "state")), page, "runs")
+    return paged(table(columns, rows, whole=("run", "created", "state", "verdict"), cut=("title",)), page, "runs")
 
 
 def _short_verdict(run: Json) -> Text:

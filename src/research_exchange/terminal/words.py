@@ -36,20 +36,34 @@ def table(
     *,
     right: Sequence[str] = (),
     whole: Sequence[str] = (),
+    cut: Sequence[str] = (),
 ) -> Table:
-    """A table without lines; the columns named in `right` hold numbers, those in `whole` names that stay unbroken."""
+    """A table without lines.
+
+    Args:
+        columns: Their headings.
+        rows: A cell for each column.
+        right: The columns that hold numbers.
+        whole: Those that stay unbroken, such as names.
+        cut: Those that end with an ellipsis where the line is full, such as titles.
+    """
     drawn = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for column in columns:
         drawn.add_column(
             column, overflow="fold", justify="right" if column in right else "left", no_wrap=column in whole
         )
     for row in rows:
-        drawn.add_row(*(cell if isinstance(cell, Text) else literal(cell) for cell in row))
+        cells = [cell if isinstance(cell, Text) else literal(cell) for cell in row]
+        for cell in (cell for column, cell in zip(columns, cells, strict=True) if column in cut):
+            cell.no_wrap, cell.overflow = True, "ellipsis"
+        drawn.add_row(*cells)
     return drawn
 
 
 def paged(drawn: RenderableType, page: Json, command: str) -> RenderableType:
     """A page of a list, with how to get the next one where there is one."""
+    if page["total"] == 0:
+        return literal("There are none.")
     if page["next"] is None:
         return drawn
     return Group(drawn, "", literal(f"{page['total']} in all; the next: rx {command} --offset {page['next']}", "dim"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -116,19 +117,25 @@ def test_runs_are_listed_by_where_they_stand_a_page_at_a_time(rx: Rx, exchange: 
     assert (unknown.code, unknown.err.count("\n")) == (2, 1)
 
 
-def test_a_listing_fits_eighty_columns_and_has_no_colour_in_a_pipe(served: ServedExchange, run: Run) -> None:
+def test_a_listing_fits_eighty_columns_and_has_no_colour_in_a_pipe(
+    served: ServedExchange, exchange: Exchange, run: Run
+) -> None:
     environment = {**os.environ, "RX_URL": served.url, "COLUMNS": "80"}
     environment.pop("NO_COLOR", None)
+    exchange.register(json.dumps({**SPEC, "title": "A title that goes on and on, " * 5}).encode())
     for command in (["runs"], ["show", run.id], ["specs"], ["ideas"], ["logs", run.id], ["--help"], ["logs", "--help"]):
         command = [sys.executable, "-m", "research_exchange.cli", *command]
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
         assert "\x1b" not in done.stdout
         assert max(map(len, done.stdout.splitlines() or [""])) <= 80, command
+        if command[-1] == "specs":
+            assert re.match(r"exp_\w{10}  .{16}  A title that goes on and on, .*…", done.stdout.splitlines()[1])
 
 
 def test_what_happened_to_a_run_is_a_line_for_each_thing(rx: Rx, exchange: Exchange, run: Run) -> None:
     session = run.begin_session(runner="local")
-    run.update(summary="Getting going.", deviations=[])
+    run.update(summary="Getting going.", feasibility={}, deviations=[])
+    run.deviation("steps", original=24, effective=2, reason="Half the time.")
     run.metric(step=1, steps=2, reward=0.25, loss=0.5)
     run.metric(accuracy=0.5)
     run.evidence("script.log", "log", "Here [bold]we go.\x1b[2J\n")
@@ -140,16 +147,17 @@ def test_what_happened_to_a_run_is_a_line_for_each_thing(rx: Rx, exchange: Excha
         assert answer.code == 0
         lines = [line[10:] for line in answer.out.splitlines()[1:]]
         assert lines[0] == f"Session {session} began (local)."
-        assert lines[1:5] == [
+        assert lines[1:6] == [
             "Getting going.",
-            "Update 1 reports deviations.",
+            "Update 1 reports feasibility.",
+            "Deviates in steps: 24 -> 2",
             "step 1/2  reward 0.250  loss +0.5000",
             "accuracy 0.5",
         ]
-        assert lines[5:] == [
+        assert lines[6:] == [
             "Retained script.log (log, 22 bytes).",
             "trained: accuracy 0.500",
-            "Update 5 reports deviations.",
+            "Deviates in steps: 24 -> 2",
             "Reported: succeeded, inconclusive (incomplete_execution)",
             "Recorded: inconclusive",
             f"Session {session} ended. The command ended by itself.",
@@ -157,6 +165,24 @@ def test_what_happened_to_a_run_is_a_line_for_each_thing(rx: Rx, exchange: Excha
     rows = [json.loads(line) for line in rx("logs", run.id, "--json").out.splitlines()]
     assert {row["event"] for row in rows} == {"session", "update", "evidence", "session_end", "outcome"}
     assert rx("logs", run.id, "--script").out == "Here [bold]we go.\ufffd[2J\n"
+
+
+def test_a_run_is_shown_with_what_it_did_otherwise_its_sessions_and_what_was_refused(
+    rx: Rx, exchange: Exchange, run: Run
+) -> None:
+    session = run.begin_session(runner="local")
+    run.deviation("steps", original=24, effective=2, reason="Half [b]the time.")
+    files = [{"name": ".env", "kind": "other", "content": "x"}]
+    run.update(evidence={"version": 1, "files": files, "checkpoints": [], "per_arm_metrics": {}})
+    run.finish(outcome_reason="incomplete_execution")
+    shown = rx("show", run.id).out
+    assert re.search(r"steps +24 -> 2 +recorded +Half \[b\]the time\.", shown)
+    assert re.search(rf"{session} +local +\d{{4}}-\d\d-\d\d \d\d:\d\d +goes on", shown)
+    assert ".env: " in shown
+    again = exchange.create_run(run.record()["spec_id"], redo_of=run.id)
+    exchange.cancel(again.id, "Enough.")
+    words = " ".join(rx("show", again.id).out.split())
+    assert f"running, a repetition of {run.id}, cancelled by admin: Enough." in words
 
 
 def test_logs_follow_a_run_to_its_end(rx: Rx, exchange: Exchange, run: Run) -> None:

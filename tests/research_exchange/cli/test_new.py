@@ -1,11 +1,23 @@
-"""`rx new`: what it makes is complete and lints."""
+"""`rx new`: what it makes is the experiment that the guide walks through, which a test runs, and it lints."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from tests.research_exchange.cli.commands import Rx
+
+GUIDE = (Path(__file__).parents[3] / "docs" / "how-to" / "write-an-experiment.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    text = GUIDE.partition("## When an experiment does more")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def without_blank_lines(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line]
 
 
 def test_a_new_experiment_lints_without_an_error(rx: Rx, tmp_path: Path) -> None:
@@ -21,6 +33,15 @@ def test_a_new_experiment_lints_without_an_error(rx: Rx, tmp_path: Path) -> None
         "org/tiny",
     )
     assert (folder / "README.md").read_text().startswith("# my-experiment\n")
+
+
+def test_its_files_are_those_of_the_guide(rx: Rx, tmp_path: Path) -> None:
+    rx("new", tmp_path / "capitals")
+    script = (tmp_path / "capitals" / "train.py").read_text()
+    assert without_blank_lines(script) == without_blank_lines("".join(blocks("python")))
+    (shown,) = map(json.loads, blocks("json"))
+    spec = json.loads((tmp_path / "capitals" / "spec.json").read_text())
+    assert {**spec, "title": ""} == {**shown, "title": ""}
 
 
 def test_nothing_that_exists_is_changed(rx: Rx, tmp_path: Path) -> None:

@@ -104,7 +104,6 @@ def main() -> None:
         verdict=decision.verdict,
         outcome_reason=decision.outcome_reason,
         summary=f"Accuracy went from {comparison.mean('base'):.3f} to {comparison.mean('trained'):.3f}.",
-        deviations=[],
         original_hypothesis_tested=True,
     )
 
