@@ -84,6 +84,27 @@ def test_a_runner_reads_its_own_run_and_that_runs_spec_alone(closed: Caller) -> 
         assert runner.get(path).status_code == 403, path
 
 
+def test_a_runner_learns_of_no_other_run_by_the_way_of_its_own(closed: Caller) -> None:
+    """R-241. What holds its run against another, or lists the runs of its spec, would tell it their verdicts."""
+    runner, earlier, other = start_run(closed), start_run(closed), start_run(closed, scenarios.spec(title="Other"))
+    spec, other_spec = (closed.get(each.path).json()["spec_id"] for each in (runner, other))
+    assert runner.get(f"/api/specs/{spec}/brief", params={"run": runner.run}).status_code == 200
+    for path in (
+        f"{runner.path}/agreement",
+        f"{runner.path}/agreement?against={earlier.run}",
+        f"/api/specs/{spec}/brief?run={earlier.run}",
+        f"/api/specs/{spec}/diff?against={other_spec}",
+        f"/api/runs?spec={spec}",
+        f"/api/tokens?run={runner.run}",
+        f"/runs/{runner.run}/against/{earlier.run}",
+        f"/runs/{runner.run}/against/{earlier.run}.json",
+        f"/specs/{spec}",
+        f"/specs/{spec}.json",
+    ):
+        assert runner.get(path).status_code == 403, path
+        assert "/tokens" in path or holder(closed, "reviewer").get(path).status_code == 200, path
+
+
 def test_each_role_writes_what_it_may(admin: Caller) -> None:
     spec_id = admin.post("/api/specs", scenarios.spec()).json()["id"]
     writes: list[tuple[str, Json, dict[str, int]]] = [
@@ -120,10 +141,11 @@ def test_a_runners_token_of_ones_own_reports_to_its_run(admin: Caller, runner: R
         {"role": "admin", "name": "x", "days": 4000},
     ],
 )
-def test_a_token_that_cannot_be_is_not_given(admin: Caller, runner: Runner, body: Json) -> None:
-    answer = admin.post("/api/tokens", {**body, **({"run": runner.run} if body.get("run") == "RUN" else {})})
+def test_a_token_that_cannot_be_is_not_given(shared_admin: Caller, body: Json) -> None:
+    run = start_run(shared_admin).run if body.get("run") == "RUN" else body.get("run")
+    answer = shared_admin.post("/api/tokens", {**body, "run": run})
     assert answer.status_code in (404, 422)
-    assert {each["role"] for each in admin.get("/api/tokens").json()["tokens"]} <= {"runner"}
+    assert {each["role"] for each in shared_admin.get("/api/tokens").json()["tokens"]} <= {"runner"}
 
 
 def test_a_token_ends_in_time_and_the_refusal_says_so(closed: Caller, set_clock: SetClock) -> None:

@@ -15,6 +15,8 @@ BOT_TOKEN = "xoxb-a-test-bot"
 class SlackService:
     url: str
     replies: list[dict[str, str]] = field(default_factory=list)
+    linked: list[str] = field(default_factory=list)
+    """The messages whose permalinks were asked for."""
     refuses: list[str] = field(default_factory=list)
     """The errors that the next calls are answered with."""
 
@@ -26,6 +28,7 @@ class SlackService:
         method = urlsplit(request.path).path.rpartition("/")[2]
         if method == "chat.getPermalink":
             asked = _form(urlsplit(request.path).query.encode() or request.body)
+            self.linked.append(asked["message_ts"])
             at = asked["message_ts"].replace(".", "")
             return _json({"ok": True, "permalink": f"https://lab.slack.com/archives/{asked['channel']}/p{at}"})
         if method == "chat.postMessage":

@@ -62,13 +62,15 @@ def test_saying_the_same_again_adds_nothing(admin: Caller) -> None:
         {"triage": 3},
     ],
 )
-def test_what_is_no_idea_is_refused(admin: Caller, change: Json) -> None:
-    idea = add(admin)
-    refused = admin.post("/api/ideas", {**IDEA, **change})
+def test_what_is_no_idea_is_refused(shared_admin: Caller, change: Json) -> None:
+    path = f"/api/ideas/{add(shared_admin)['id']}"
+    before = shared_admin.get("/api/ideas").json()["total"]
+    refused = shared_admin.post("/api/ideas", {**IDEA, **change})
     assert refused.status_code == 422
     assert "ghp_" not in refused.text
-    assert admin.post(f"/api/ideas/{idea['id']}/snapshots", change).status_code == 422
-    assert admin.get("/api/ideas").json()["total"] == 1
+    assert shared_admin.post(f"{path}/snapshots", change).status_code == 422
+    assert shared_admin.get("/api/ideas").json()["total"] == before
+    assert shared_admin.get(path).json()["snapshot"] == 1
 
 
 def test_the_list_goes_on_from_page_to_page(admin: Caller) -> None:

@@ -138,7 +138,7 @@ def test_a_message_that_comes_again_makes_no_second_idea(connected: Connected) -
     connected.say("triage: no", "2.1", thread_ts="1700000000.000100")
     assert [(idea["title"], idea["snapshot"], idea["triage"]) for idea in connected.ideas()] == [("Once", 3, "yes")]
     eventually(lambda: connected.slack.replies)
-    assert len(connected.slack.replies) == 1
+    assert (len(connected.slack.replies), len(connected.slack.linked)) == (1, 1)
 
 
 def test_every_message_in_a_channel_for_ideas_is_one(connected: Connected) -> None:

@@ -136,6 +136,15 @@ def admin(nobody: Caller, data: Path) -> Caller:
     return Caller(nobody.http, (data / "admin-token").read_text().strip())
 
 
+@pytest.fixture(scope="module")
+def shared_admin(tmp_path_factory: pytest.TempPathFactory, migrated: Path) -> Iterator[Caller]:
+    """The administrator of an Exchange that a module's tests share, for what leaves nothing behind."""
+    folder = tmp_path_factory.mktemp("shared")
+    shutil.copy(migrated, folder)
+    with in_thread(create_app(folder)) as url, httpx.Client(base_url=url, timeout=60, verify=NO_TLS) as http:
+        yield Caller(http, (folder / "admin-token").read_text().strip())
+
+
 def start_run(admin: Caller, spec: Json | None = None, launch_mode: str = "ordinary") -> Runner:
     spec_id = admin.post("/api/specs", spec or scenarios.spec(), legacy="true").json()["id"]
     created = admin.post("/api/runs", {"spec_id": spec_id, "launch_mode": launch_mode}).json()
