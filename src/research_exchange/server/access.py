@@ -36,13 +36,6 @@ class Caller:
         """Whether ideas, specs and runs are theirs to make."""
         return self.role in (Role.ADMIN, Role.RESEARCHER)
 
-    def may_read(self, run_id: str | None) -> bool:
-        """Whether they may read what belongs to a run; `run_id` is None for what belongs to none.
-
-        A runner reads its own run and nothing else, so that a token in a runner's hands tells nothing of other runs.
-        """
-        return self.role is not Role.RUNNER or (run_id is not None and run_id == self.run_id)
-
     def runs(self, run_id: str) -> bool:
         """Whether they are the runner of this run."""
         return self.role is Role.RUNNER and self.run_id == run_id
@@ -52,21 +45,28 @@ FIRST_ADMIN = Caller(Role.ADMIN, ADMIN, "the administrator")
 
 
 def admin_token(data: Path, environment: Mapping[str, str] = os.environ) -> str:
-    """The administrator's token: `RX_ADMIN_TOKEN`, else the one kept in the data folder, made when it is new."""
-    if given := environment.get(ADMIN_TOKEN_VARIABLE):
+    """The administrator's token: `RX_ADMIN_TOKEN`, else the one kept in the data folder, made when there is none.
+
+    It is never empty: a file that lost what it held, or a variable of spaces, would let in whoever sends no token.
+    """
+    if given := environment.get(ADMIN_TOKEN_VARIABLE, "").strip():
         return given
     path = data / ADMIN_TOKEN_FILE
-    if not path.exists():
-        write_private(path, f"rxa_{secrets.token_urlsafe(32)}\n")
-    return path.read_text().strip()
+    if kept := path.read_text().strip() if path.exists() else "":
+        return kept
+    made = f"rxa_{secrets.token_urlsafe(32)}"
+    write_private(path, f"{made}\n")
+    return made
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that its owner alone can read, all of it or nothing."""
+    """Write a file that its owner alone can read, all of it or nothing, also when the power is cut."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     temporary.replace(path)
 
 

@@ -5,6 +5,7 @@ unless the door stands open. What a route then does takes one of the others besi
 its token for reading; what it writes goes through the forms of our own pages alone.
 """
 
+import re
 from typing import Annotated, cast
 from urllib.parse import parse_qsl, quote
 
@@ -22,6 +23,9 @@ from research_exchange.store import Role, TokenRecord
 
 READING = frozenset({"GET", "HEAD"})
 MAX_FORM_BYTES = 64 * 1024
+
+_NAME = re.compile(r"(?:run|exp|idea)_[0-9a-f]{10}")
+"""Of a run, a spec version or an idea."""
 
 
 def door_of(request: Request) -> Door:
@@ -133,6 +137,16 @@ def page_reader(request: Request, exchange: ExchangeService, who: PerhapsCaller)
     return who
 
 
+def overview_reader(request: Request, who: PerhapsCaller) -> None:
+    """Stands, besides `may_use` or `page_reader`, before what shows further runs beside the one that is named.
+
+    Raises:
+        ApiError: 403 for a runner, where reading takes a token.
+    """
+    if who is not None and who.role is Role.RUNNER and not door_of(request).open_reads:
+        raise _not_its_own()
+
+
 def admin_only(who: WhoAsks) -> None:
     if who.role is not Role.ADMIN:
         raise ApiError(403, "This takes an administrator's token.")
@@ -196,18 +210,24 @@ def _no_token() -> ApiError:
     return ApiError(401, "This needs a token: send the header `Authorization: Bearer <token>`.")
 
 
+def _not_its_own() -> ApiError:
+    return ApiError(403, "A runner's token reads its own run and that run's spec, and nothing else.")
+
+
 def _foreign_form() -> ApiError:
     return ApiError(403, "This form did not come from a page of this Exchange; open the page anew and send it again.")
 
 
 def _require_readable(request: Request, exchange: Exchange, who: Caller) -> None:
-    """A runner reads its own run, and the spec that it runs."""
-    if who.may_read(request.path_params.get("run_id")):
+    """A runner reads its own run, and the spec that it runs, wherever in an address another one could be named."""
+    if who.role is not Role.RUNNER:
         return
+    in_path = {value for name, value in request.path_params.items() if name.endswith("_id")}
+    in_query = {value for value in request.query_params.values() if _NAME.fullmatch(value)}
     with exchange.store.reading() as reader:
         run = reader.run(who.run_id or "")
-    if run is None or request.path_params.get("spec_id") != run.spec_id:
-        raise ApiError(403, "A runner's token reads its own run and that run's spec, and nothing else.")
+    if run is None or not in_path or not in_path | in_query <= {run.id, run.spec_id}:
+        raise _not_its_own()
 
 
 def _require_run(exchange: Exchange, run_id: str) -> None:

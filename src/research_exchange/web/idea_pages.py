@@ -14,7 +14,7 @@ from research_exchange.feasibility import check_feasibility
 from research_exchange.lint import Finding, Level
 from research_exchange.power import PowerCard
 from research_exchange.server import ApiError, Exchange
-from research_exchange.server.guards import page_reader
+from research_exchange.server.guards import overview_reader, page_reader
 from research_exchange.server.listing import ListedRun, list_runs
 from research_exchange.server.routes.answers import listing
 from research_exchange.server.routes.ideas import idea_json
@@ -90,12 +90,12 @@ def idea(idea_id: str, visit: Visiting) -> Response:
     return visit.page("idea.html", idea=found, versions=versions)
 
 
-@pages.get("/specs/{spec_id}.json")
+@pages.get("/specs/{spec_id}.json", dependencies=[Depends(overview_reader)])
 def version_twin(spec_id: str, visit: Visiting, against: str | None = None) -> Response:
     return JSONResponse(version_page(visit.exchange, spec_id, against).to_json())
 
 
-@pages.get("/specs/{spec_id}")
+@pages.get("/specs/{spec_id}", dependencies=[Depends(overview_reader)])
 def version(spec_id: str, visit: Visiting, against: str | None = None) -> Response:
     try:
         page = version_page(visit.exchange, spec_id, against)

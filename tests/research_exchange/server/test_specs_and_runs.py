@@ -95,7 +95,17 @@ def test_the_admin_token_is_made_once_and_is_its_owners_alone(data: Path, admin:
 
 def test_the_environment_may_name_the_admin_token(tmp_path: Path) -> None:
     assert admin_token(tmp_path, {"RX_ADMIN_TOKEN": "rxa_given"}) == "rxa_given"
+    assert admin_token(tmp_path, {"RX_ADMIN_TOKEN": "rxa_given\n"}) == "rxa_given"
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("variable", [None, "", " "])
+def test_an_admin_token_that_was_lost_is_made_anew_and_never_empty(tmp_path: Path, variable: str | None) -> None:
+    """With an empty one, whoever signs in without a token would be the administrator."""
+    (tmp_path / "admin-token").write_text("\n")
+    made = admin_token(tmp_path, {} if variable is None else {"RX_ADMIN_TOKEN": variable})
+    assert made.startswith("rxa_")
+    assert (tmp_path / "admin-token").read_text() == f"{made}\n"
 
 
 def test_redo_runs_share_the_spec_and_nothing_else(admin: Caller, runner: Runner) -> None:

@@ -6,7 +6,7 @@ from fastapi.responses import JSONResponse
 from research_exchange.documents.json import JsonValue
 from research_exchange.server.agreeing import agreements
 from research_exchange.server.dependencies import ExchangeService
-from research_exchange.server.guards import WhoAsks, runner_or_researcher
+from research_exchange.server.guards import WhoAsks, overview_reader, runner_or_researcher
 from research_exchange.server.routes.described import answers
 
 routes = APIRouter(tags=["judgments"])
@@ -28,7 +28,9 @@ def record_judgment(run_id: str, who: WhoAsks, exchange: ExchangeService) -> Res
 
 
 @routes.get(
-    "/runs/{run_id}/agreement", responses=answers({"run": "run_0123456789", "agreements": [{"standing": "agree"}]})
+    "/runs/{run_id}/agreement",
+    dependencies=[Depends(overview_reader)],
+    responses=answers({"run": "run_0123456789", "agreements": [{"standing": "agree"}]}),
 )
 def get_agreement(run_id: str, exchange: ExchangeService, against: str | None = None) -> Response:
     """Whether the result came out again: held against the run `against`, or the earlier runs of the same spec version.
