@@ -43,7 +43,7 @@ def verdict_panel(record: Json, *, page: str, rx: str = "rx", log: str | None = 
         commands(
             (f"{rx} show {run_id}", "the run with its arms, gates and files"),
             (f"{rx} judge {run_id}", "recompute the verdict from the evidence as it is now"),
-            (f"{rx} run SPEC", "your own: copy the folder of this spec, change what you want to know"),
+            (f"{rx} new my-experiment", "start an experiment of your own"),
         ),
     ]
     return Panel(Group(*lines), title=_verdict(judgment), border_style=_verdict_style(judgment), padding=(1, 2))
