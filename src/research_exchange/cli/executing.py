@@ -172,5 +172,9 @@ def _conclude(console: "Console", launch: "Launch", record: Mapping[str, Any], e
     console.print(ended.reason, highlight=False, markup=False)
     log = None if ended.exit_code == 0 else str(ended.log)
     console.print(verdict_panel(record, page=launch.run.page, rx=own_name(), log=log))
+    for entry in record["queue"]:
+        if entry["claimed_at"] is None:
+            waits = f"It waits for another session from {entry['not_before']}: {entry['reason']} `rx work` executes it."
+            console.print(waits, highlight=False, markup=False)
     if record.get("agreement") is not None:
         console.print(agreement_report(record["agreement"]))

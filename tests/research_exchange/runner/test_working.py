@@ -139,10 +139,12 @@ def test_r202_a_run_that_got_no_machine_waits_and_then_goes_on_as_the_same_run(
 ) -> None:
     spec = spec_folder(tmp_path / "spec", NO_MACHINE, budget={"gpu_hours": 0.1, "max_wall_minutes": 60})
     data = ("--data", str(served.data))
-    stopped = json.loads(rx("run", str(spec), *data, "--json").stdout)
+    ran = rx("run", str(spec), *data)
+    assert ran.returncode == 1
+    assert "It waits for another session from " in ran.stdout
+    stopped = newest(exchange)
     assert stopped["recorded"]["capacity"]["requeue"] == "eligible"
-    [waiting] = [each for each in exchange.queue() if each["run"] == stopped["id"]]
-    assert "not_before" in waiting
+    assert [each["run"] for each in exchange.queue()] == [stopped["id"]]
     assert rx("work", "--once", *data).stdout.count(stopped["id"]) == 0, "its time has not come"
     exchange.requeue(stopped["id"], "there is room now")
     assert f"{stopped['id']}: The script ended by itself." in rx("work", "--once", *data).stdout
@@ -150,6 +152,23 @@ def test_r202_a_run_that_got_no_machine_waits_and_then_goes_on_as_the_same_run(
     assert [session["runner"] for session in record["sessions"]] == ["local", "local"]
     assert (record["state"]["status"], record["state"]["summary"]) == ("succeeded", "Now.")
     assert record["recorded"]["basis"] == "reported"
+
+
+def test_a_worker_that_is_asked_to_stop_leaves_its_run_in_good_order(
+    rx: Rx, spindle: SpindleServer, served: ServedExchange, exchange: Exchange, tmp_path: Path
+) -> None:
+    data = ("--data", str(served.data))
+    known = {path.name for path in (served.data / "work").glob("*")}
+    queued = rx("run", str(spec_folder(tmp_path / "spec", SLEEPS, title="For a worker")), "--queue", *data)
+    assert "waits for a worker" in queued.stdout
+    process = started(spindle, "work", *data)
+    run_id, pids = pids_of(served.data, known)
+    process.terminate()
+    process.communicate(timeout=60)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert not any(map(is_alive, pids))
+    [session] = exchange.run(run_id).record()["sessions"]
+    assert session["reason"] == "The runner was stopped before the script ended."
 
 
 def test_a_cancelled_run_is_stopped_with_what_it_started(
