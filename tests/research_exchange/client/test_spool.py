@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,28 @@ def test_a_script_goes_on_while_its_exchange_is_away_and_a_gate_waits_for_it(tmp
         assert [file["sha256"] for file in record["evidence"]] == [kept.sha256]
         assert len(record["updates"]) == 21
         assert run.metric(step=20) == 22, "straight to the Exchange again"
+
+
+def test_whoever_follows_a_run_hears_everything_once_through_a_restart(tmp_path: Path) -> None:
+    """kill -9 of the Exchange in the middle of a stream of events."""
+    with served_exchange(tmp_path) as served:
+        exchange = served.connect()
+        run = exchange.create_run(exchange.register(json.dumps(SPEC).encode()))
+        heard: list[int] = []
+
+        def follow() -> None:
+            updates = (event for event in exchange.events(run.id) if event.kind == "update")
+            heard.extend(event.data["sequence"] for event in islice(updates, 20))
+
+        follower = threading.Thread(target=follow)
+        follower.start()
+        for step in range(20):
+            if step == 10:
+                served.kill()
+                served.start()
+            run.metric(step=step)
+        follower.join(60)
+        assert heard == list(range(1, 21))
 
 
 REPORT_AND_DIE = """
