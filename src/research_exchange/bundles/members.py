@@ -75,6 +75,9 @@ class Folder:
         self._path = path
         total = 0
         for entry, name in _files_in(path, ""):
+            if not _is_text(name):
+                self.problems.append(broken(ascii(name)[1:-1], "a name in UTF-8", "other bytes"))
+                continue
             if not entry.is_file(follow_symlinks=False):
                 self.problems.append(broken(name, "a plain file", "a link, or something that is no file"))
                 continue
@@ -115,6 +118,15 @@ def read_text(members: Members, name: str) -> bytes:
 def broken(member: str, expected: str, found: str) -> Problem:
     """A member that is not as it was exported (R-16C)."""
     return Problem("R-16C", member, expected, found, "Export the run again.")
+
+
+def _is_text(name: str) -> bool:
+    """Whether a name of a file is one; a file system takes any bytes."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _files_in(folder: Path, prefix: str) -> Iterator[tuple[os.DirEntry[str], str]]:

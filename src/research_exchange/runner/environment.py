@@ -78,17 +78,20 @@ def revision_of(folder: Path) -> str:
     described = _git(folder, "rev-parse", "HEAD")
     if described is None:
         return "unversioned"
-    return described.strip() + ("-dirty" if _git(folder, "status", "--porcelain", "--", ".") else "")
+    return described.decode().strip() + ("-dirty" if _git(folder, "status", "--porcelain", "--", ".") else "")
 
 
-def patch_of(folder: Path) -> str:
-    """How the tracked files of `folder` differ from its revision, as a diff; empty when they do not."""
-    return _git(folder, "diff", "HEAD", "--", ".") or ""
+def patch_of(folder: Path) -> bytes:
+    """How the tracked files of `folder` differ from its revision, as a diff; empty when they do not.
+
+    It has the bytes of the files, in whatever encoding they are.
+    """
+    return _git(folder, "diff", "HEAD", "--", ".") or b""
 
 
-def _git(folder: Path, *arguments: str) -> str | None:
+def _git(folder: Path, *arguments: str) -> bytes | None:
     try:
-        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True)
+        answer = subprocess.run(["git", "-C", str(folder), *arguments], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         return None
     return answer.stdout

@@ -87,7 +87,7 @@ class WorkFolder:
         """
         copy_folder(spec_folder, self.source)
         self.state.mkdir()
-        (self.path / "code.patch").write_text(patch_of(spec_folder))
+        (self.path / "code.patch").write_bytes(patch_of(spec_folder))
         (self.path / "revision").write_text(revision_of(spec_folder) + "\n")
 
     def keep_from(self, earlier: "WorkFolder") -> None:

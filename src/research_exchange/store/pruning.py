@@ -69,11 +69,10 @@ def _prune_rows(connection: Connection, table: Table, condition: ColumnElement[b
 
 
 def _prune_blobs(store: Store, *, dry_run: bool) -> int:
-    # Listed before the rows are read: what a row comes to name meanwhile is younger than what is listed.
-    old = set(store.blobs.digests(UNREFERENCED_FOR.total_seconds()))
+    # Listed before the rows are read: what a row comes to name meanwhile is younger than what is listed, or was renewed
+    # since, which `remove` looks for.
+    age = UNREFERENCED_FOR.total_seconds()
+    old = set(store.blobs.digests(age))
     with store.snapshot() as connection:
         unreferenced = old - tables.blobs_named(connection)
-    if not dry_run:
-        for digest in unreferenced:
-            store.blobs.remove(digest)
-    return len(unreferenced)
+    return len(unreferenced) if dry_run else sum(store.blobs.remove(digest, age) for digest in unreferenced)

@@ -1,6 +1,7 @@
 """Each check stands by itself: a forger who puts the others right is still found by it."""
 
 import json
+import os
 import random
 import struct
 import zipfile
@@ -103,6 +104,11 @@ def test_a_link_is_not_read(folder: Path, tmp_path: Path) -> None:
     update.rename(tmp_path / "elsewhere.json")
     update.symlink_to(tmp_path / "elsewhere.json")
     assert problems(folder)["updates/000001.json"].startswith("a link")
+
+
+def test_a_file_whose_name_is_no_text_is_named_all_the_same(folder: Path) -> None:
+    Path(os.fsdecode(bytes(folder / "evidence") + b"/\xff")).write_bytes(b"")
+    assert problems(folder) == {"evidence/\\udcff": "other bytes"}
 
 
 @pytest.mark.parametrize("member", ["run.json", "manifest.json", "ro-crate-metadata.json"])

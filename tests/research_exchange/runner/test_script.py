@@ -197,10 +197,10 @@ def test_the_revision_names_the_commit_and_says_when_files_differ(tmp_path: Path
     git("commit", "-q", "-m", "one")
     clean = revision_of(tmp_path)
     assert len(clean) == 40
-    assert patch_of(tmp_path) == ""
-    (tmp_path / "train.py").write_text("2\n")
+    assert patch_of(tmp_path) == b""
+    (tmp_path / "train.py").write_bytes(b"2 # caf\xe9 in Latin 1\n")
     assert revision_of(tmp_path) == f"{clean}-dirty"
-    assert "+2" in patch_of(tmp_path)
+    assert b"+2 # caf\xe9" in patch_of(tmp_path)
 
 
 def test_links_that_lead_nowhere_or_in_circles_are_left_out_and_others_are_followed(tmp_path: Path) -> None:

@@ -1,9 +1,12 @@
 """Retention: what is of no more use goes after a while, and nothing that was acknowledged goes with it."""
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
+from sqlalchemy import Connection
 
 from research_exchange.store import DeliveryStatus, EvidenceRecord, FolderBlobs, Role, RunnerKind, Store
 from research_exchange.store.backups.making import BACKED_UP
@@ -70,3 +73,21 @@ def test_bytes_offered_again_are_as_good_as_new(store: Store) -> None:
     store.blobs.put(b"refused once, and sent again")
     assert prune(store, LATER, MONTH).blobs == 0
     assert store.blobs.read(digest)
+
+
+@pytest.mark.parametrize("database_url", ["sqlite_url"], indirect=True)
+def test_bytes_offered_again_while_somebody_prunes_stay(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were listed as old, and then a file came whose row is written in a moment."""
+    content, snapshot = b"refused once, and sent again", store.snapshot
+    digest = store.blobs.put(content)
+    _age(store, digest)
+
+    @contextmanager
+    def offered_meanwhile() -> Iterator[Connection]:
+        with snapshot() as connection:
+            yield connection
+        store.blobs.put(content)
+
+    monkeypatch.setattr(store, "snapshot", offered_meanwhile)
+    assert prune(store, LATER, MONTH).blobs == 0
+    assert store.blobs.read(digest) == content

@@ -94,8 +94,12 @@ class BlobStore(Protocol):
         """The names of the bytes that are kept, for at least so long, in no order."""
         ...
 
-    def remove(self, sha256: str) -> None:
-        """Forget bytes that nothing refers to."""
+    def remove(self, sha256: str, older_than_seconds: float = 0) -> bool:
+        """Forget bytes that nothing refers to, unless they came, or came again, within so long.
+
+        Returns:
+            Whether they are forgotten.
+        """
         ...
 
     def remove_leftovers(self, older_than_seconds: float) -> int:

@@ -61,8 +61,15 @@ class FolderBlobs:
             if _age(path) >= older_than_seconds:
                 yield path.parent.name + path.name
 
-    def remove(self, sha256: str) -> None:
-        self.path(sha256).unlink(missing_ok=True)
+    def remove(self, sha256: str, older_than_seconds: float = 0) -> bool:
+        path = self.path(sha256)
+        try:
+            is_old = _age(path) >= older_than_seconds
+            if is_old:
+                path.unlink()
+        except FileNotFoundError:
+            return False
+        return is_old
 
     def remove_leftovers(self, older_than_seconds: float) -> int:
         return remove_old_incoming(self._root, older_than_seconds)
@@ -78,9 +85,7 @@ class FolderBlobs:
 
     def _keep(self, incoming: Incoming) -> None:
         path = self.path(incoming.sha256)
-        if self._is_intact(incoming.sha256):
-            if _age(path) > RENEW_AFTER_SECONDS:
-                path.touch()
+        if self._is_intact(incoming.sha256) and _is_renewed(path):
             return
         incoming.sync()
         is_new_folder = not path.parent.exists()
@@ -100,6 +105,16 @@ class FolderBlobs:
 
 def _age(path: Path) -> float:
     return time.time() - path.stat().st_mtime
+
+
+def _is_renewed(path: Path) -> bool:
+    """Whether bytes are there, and as good as new; whoever removes old ones may have come in between."""
+    try:
+        if _age(path) > RENEW_AFTER_SECONDS:
+            os.utime(path)
+    except FileNotFoundError:
+        return False
+    return True
 
 
 def _sync_folder(folder: Path) -> None:

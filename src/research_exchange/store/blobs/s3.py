@@ -111,11 +111,17 @@ class S3Blobs:
                     if len(digest) == 64 and _age(found) >= older_than_seconds:
                         yield digest
 
-    def remove(self, sha256: str) -> None:
+    def remove(self, sha256: str, older_than_seconds: float = 0) -> bool:
         import obstore
 
-        with self._reachable():
-            obstore.delete(self._store, _key(sha256))
+        try:
+            with self._reachable():
+                is_old = _age(obstore.head(self._store, _key(sha256))) >= older_than_seconds
+                if is_old:
+                    obstore.delete(self._store, _key(sha256))
+        except FileNotFoundError:
+            return False
+        return is_old
 
     def remove_leftovers(self, older_than_seconds: float) -> int:
         return remove_old_incoming(self._incoming, older_than_seconds)
