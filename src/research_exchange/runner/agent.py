@@ -39,6 +39,7 @@ def agent_errand(run: Run, command: str, profile: str) -> Errand:
         prepare=prepare,
         reads=reads,
         conclude=conclude,
+        ends_with_run=True,
         profile=profile,
     )
 

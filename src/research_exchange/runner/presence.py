@@ -1,6 +1,7 @@
 """A runner's sign of life: without one for two minutes, the Exchange counts what is finished as a partial result."""
 
 import threading
+import time
 from types import TracebackType
 from typing import Self
 
@@ -14,13 +15,21 @@ BEAT_SECONDS = 15.0
 class Presence:
     """Says in the background that a session goes on, while the `with` block runs, and hears when it is cancelled."""
 
-    def __init__(self, run: Run, session: str) -> None:
+    def __init__(self, run: Run, session: str, *, asks_for_end: bool = False) -> None:
+        """`asks_for_end`: whether `over_seconds` is wanted."""
         self._run = run
         self._session = session
+        self._asks_for_end = asks_for_end
+        self._ended: float | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name=f"presence-{session}", daemon=True)
         self.cancelled: str | None = None
         """Why somebody cancelled the run, once somebody has."""
+
+    @property
+    def over_seconds(self) -> float:
+        """How long ago the run's final update was seen; 0 before it was."""
+        return 0.0 if self._ended is None else time.monotonic() - self._ended
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -36,6 +45,8 @@ class Presence:
         while True:
             try:
                 answer = self._run.beat(self._session)
+                if self._asks_for_end and self._ended is None and self._run.record()["state"]["final_update"]:
+                    self._ended = time.monotonic()
             except ExchangeError:
                 pass  # it is away, or too old to listen; the next beat tells
             else:

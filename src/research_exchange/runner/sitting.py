@@ -29,6 +29,8 @@ SILENCE_SECONDS = 60.0
 """How long a training service may leave its health check unanswered before its run is given up."""
 TAKEOVER_SECONDS = 20.0
 """How long one waits for the end of what a runner that was killed has left behind."""
+LINGER_SECONDS = 60.0
+"""How long an agent may go on once its run has its final update."""
 LOOK_SECONDS = 1.0
 
 
@@ -62,6 +64,8 @@ class Errand:
     """The file that it gets as its standard input."""
     conclude: Callable[[SessionFolder], None] = lambda folder: None
     """Called after the command has ended, while the session is still open."""
+    ends_with_run: bool = False
+    """Whether it is ended when it goes on for long after the run's final update."""
     profile: str | None = None
     """The service profile that its brief is written for; None where it gets none."""
 
@@ -105,7 +109,7 @@ class Sitting:
         )
         ended = Ended(None, self._stopped, folder.log)
         try:
-            with Presence(self.run, session) as presence:
+            with Presence(self.run, session, asks_for_end=self.errand.ends_with_run) as presence:
                 folder.folder.mkdir()
                 self.errand.prepare(folder)
                 given = self.errand.reads(folder)
@@ -151,6 +155,8 @@ class Sitting:
             return self._stopped
         if presence.cancelled is not None:
             return f"The run was cancelled: {presence.cancelled}"
+        if presence.over_seconds > LINGER_SECONDS:
+            return f"The {who} was stopped: it still ran long after its final update."
         if seconds > self.wall_seconds:
             return f"The {who} was stopped at the wall limit of {_minutes(self.wall_seconds)}."
         child = self.training.child

@@ -13,7 +13,18 @@ import pytest
 
 from research_exchange.client import Run
 from research_exchange.documents.spec import Spec
-from research_exchange.runner import Launch, Means, NoTimeLeft, Service, Sitting, WorkFolder, health, seconds_left
+from research_exchange.runner import (
+    Launch,
+    Means,
+    NoTimeLeft,
+    Service,
+    Sitting,
+    WorkFolder,
+    health,
+    presence,
+    seconds_left,
+    sitting,
+)
 from research_exchange.runner.logs import evidence_bytes
 from research_exchange.runner.services import Child
 from research_exchange.runner.work_folder import SessionFolder
@@ -191,6 +202,18 @@ def test_stopping_the_runner_ends_the_script_and_closes_the_session(prepare: Pre
     assert not is_alive(seen[0])
     [session] = execution.run.record()["sessions"]
     assert session["reason"] == "The runner was stopped before the script ended."
+
+
+def test_an_agent_that_goes_on_and_on_after_its_final_update_is_ended(
+    prepare: Prepare, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(presence, "BEAT_SECONDS", 0.2)
+    monkeypatch.setattr(sitting, "LINGER_SECONDS", 1.0)
+    lingering = HALF_DONE + 'run.finish(summary="It is done.")\nimport time; time.sleep(300)\n'
+    execution = prepare(lingering)
+    ended = replace(execution, errand=replace(execution.errand, who="agent", ends_with_run=True)).execute()
+    assert ended.reason == "The agent was stopped: it still ran long after its final update."
+    assert execution.run.record()["state"]["status"] == "succeeded"
 
 
 def test_somebody_else_may_ask_a_sitting_to_stop(prepare: Prepare) -> None:
