@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 import typer
 
+import research_exchange.cli
 from research_exchange.cli.app import app
 from research_exchange.documents.run_document import RunDocument
 
+SOURCE = Path(research_exchange.cli.__file__).parents[1]
 PAGE = (Path(__file__).parents[3] / "docs" / "reference" / "rx-cli.md").read_text(encoding="utf-8")
 GROUP: Any = typer.main.get_command(app)
 SECTIONS = dict(re.findall(r"^## `rx ([\w ]+)`\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL))
@@ -53,6 +55,13 @@ def test_the_run_document_on_the_page_is_one() -> None:
     assert [file.name for file in document.evidence] == ["train.py"]
     described = PAGE.partition("**A run document**")[2].partition("**A folder**")[0]
     assert re.findall(r"^\| `(\w+)`", described, re.MULTILINE) == list(json.loads(example))
+
+
+def test_every_environment_variable_is_on_the_page() -> None:
+    source = "".join(path.read_text(encoding="utf-8") for path in SOURCE.rglob("*.py"))
+    read = {name for name in re.findall(r'"(RX_[A-Z_]+)"', source) if not name.startswith("RX_HOOK_")}
+    listed = set(re.findall(r"`(RX_[A-Z_]+)`", PAGE.partition("## Environment variables")[2]))
+    assert listed == read
 
 
 def test_exit_codes_are_those_of_the_help() -> None:
