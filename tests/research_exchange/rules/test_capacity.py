@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from research_exchange.capacity import Capacity, Requeue, check_capacity, requeue_decision, wall_used
+from research_exchange.capacity import (
+    Capacity,
+    Patience,
+    Refusals,
+    Requeue,
+    check_capacity,
+    is_refusal,
+    requeue_decision,
+    wall_used,
+)
 from research_exchange.documents.run_state import RunState
 from research_exchange.updates import fold
 from tests.research_exchange.rules.support import START, spec_of, updates_of, vectors
@@ -136,3 +145,42 @@ def test_nothing_else_undoes_a_final_update(name: str, session: str | None) -> N
     state = fold_sessions(("s1", CASES[name]["updates"][-1]), (session, DONE))
     assert state.final_update == 1
     assert ("R-070", 2) in [(flag.rule, flag.update) for flag in state.flags]
+
+
+def test_a_run_asks_for_ten_minutes_before_its_comparison_and_for_thirty_during_it() -> None:
+    """R-201: after 1, 2 and 4 minutes, and no more than that."""
+    patience = Patience()
+    assert (patience.limit(0), patience.limit(1)) == (10 * 60, 30 * 60)
+    assert [patience.pause(attempts) for attempts in (1, 2, 3, 4)] == [60, 120, 240, 240]
+
+
+def test_refusals_count_from_the_first_one_until_work_is_accepted_or_all_is_quiet() -> None:
+    """R-201: a training that runs for an hour after one refusal was not refused for an hour."""
+    refusals = Refusals(Patience(quiet=100))
+    assert refusals.lasted(0) == 0
+    refusals.refused(10, "429")
+    refusals.refused(70, "503")
+    assert (refusals.lasted(130), refusals.error) == (120, "503")
+    refusals.over()
+    assert refusals.lasted(131) == 0
+    refusals.refused(200, "429")
+    assert refusals.lasted(300) == 100
+    assert refusals.lasted(301) == 0, "nothing was refused for as long as quiet says"
+    refusals.refused(400, "429")
+    assert refusals.lasted(410) == 10
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "refuses"),
+    [
+        (429, "", True),
+        (503, "", True),
+        (None, "Trainer capacity exhausted, try later", True),
+        (500, "", False),
+        (400, "capacity of 3", False),
+        (None, "", False),
+    ],
+)
+def test_what_counts_as_a_refusal(status: int | None, text: str, refuses: bool) -> None:
+    """R-201"""
+    assert is_refusal(status, text) is refuses
