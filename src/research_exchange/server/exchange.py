@@ -38,7 +38,7 @@ class Exchange:
         self.versions = SpecVersions(store, clock, ids)
         self.tokens = Tokens(store, clock, ids)
         self.hooks = Hooks(store, clock, ids, self.outside)
-        self.notifications = Notifications(store, clock, self.outside)
+        self.notifications = Notifications(store, clock, self.outside, self._judge)
         self.judging = Judging(store, clock)
         self.recording = Recording(store, clock, self._folds, self.judging)
         self.runs = Launching(store, clock, ids)
@@ -64,6 +64,9 @@ class Exchange:
         cancellation = self.queue.cancel(run_id, by, reason)
         self.recording.settle(run_id)
         return cancellation
+
+    def _judge(self, run_id: str) -> None:
+        self.judging.judged(self.view(run_id))
 
     def record_judgment(self, run_id: str, by: str) -> OutcomeRecord:
         """Put what the rules say of a run now on record, after what stands there."""

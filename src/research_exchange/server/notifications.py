@@ -8,12 +8,13 @@ import hashlib
 import hmac
 import logging
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit
 
 from research_exchange.documents.json import JsonValue, canonical
-from research_exchange.server.hooks import RUN_ENDED, message_of
+from research_exchange.server.hooks import GATE_FAILED, RUN_ENDED, message_of
 from research_exchange.server.outgoing import OutgoingRefused
 from research_exchange.server.outside import Outside
 from research_exchange.server.slack_api import SlackRefused, escaped
@@ -25,6 +26,7 @@ from research_exchange.store import (
     HookKind,
     HookRecord,
     Reader,
+    RunPhase,
     RunRecord,
     Store,
 )
@@ -36,6 +38,10 @@ PAUSES = tuple(timedelta(seconds=seconds) for seconds in (10, 30, 60, 300, 900, 
 SEND_SECONDS = 10.0
 MAX_ANSWER_BYTES = 64 * 1024
 POLL_SECONDS = 1.0
+LOOK_SECONDS = 15.0
+"""Between two looks at the runs that go on, where a hook wants to hear of failed gates."""
+MAX_LOOKED_AT = 200
+"""Runs of one look, the newest first."""
 MAX_AT_ONCE = 50
 """Messages of one round."""
 
@@ -47,10 +53,14 @@ class NotTaken(Exception):
 class Notifications:
     """Sends what is pending. Several servers over one store may each do it; a message is then sent more than once."""
 
-    def __init__(self, store: Store, clock: Clock, outside: Outside) -> None:
+    def __init__(self, store: Store, clock: Clock, outside: Outside, judge: Callable[[str], object]) -> None:
         self._store = store
         self._clock = clock
         self._outside = outside
+        self._judge = judge
+        """Judges a run, and notes by that which of its gates have failed."""
+        self._looked_at: dict[str, int] = {}
+        """How many updates a run had when it was judged for its hooks."""
         self._stopped = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -77,9 +87,25 @@ class Notifications:
             self._attempt(delivery)
         return len(due)
 
+    def look_at_gates(self) -> None:
+        """Judge the runs that go on and have new updates, when a hook wants to hear of failed gates."""
+        with self._store.reading() as reader:
+            if not any(GATE_FAILED in hook.events for hook in reader.hooks()):
+                return
+            running = reader.runs(MAX_LOOKED_AT, 0, phase=RunPhase.RUNNING)
+            updates = {run.id: reader.count_updates(run.id) for run in running}
+        for run_id in [run_id for run_id, count in updates.items() if count > self._looked_at.get(run_id, 0)]:
+            if not self._stopped.is_set():
+                self._judge(run_id)
+        self._looked_at = updates
+
     def _send_again_and_again(self) -> None:
+        looked = time.monotonic()
         while not self._stopped.wait(POLL_SECONDS):
             try:
+                if time.monotonic() - looked >= LOOK_SECONDS:
+                    looked = time.monotonic()
+                    self.look_at_gates()
                 self.send_due()
             except Exception:
                 log.exception("Messages could not be sent; they are tried again.")

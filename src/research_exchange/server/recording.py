@@ -5,7 +5,7 @@ import logging
 from research_exchange import judgment as rules
 from research_exchange.judgment import Judgment
 from research_exchange.server.folding import Folds
-from research_exchange.server.hooks import announce_end
+from research_exchange.server.hooks import announce_end, announce_gates
 from research_exchange.server.judging import Judging
 from research_exchange.server.requeueing import requeue_by_itself
 from research_exchange.server.views import RunView, view_run
@@ -82,6 +82,7 @@ class Recording:
         outcome = writer.record_outcome(view.run.id, cause, rules.VERSION, judged, at, judgment.gates)
         if by is None:
             requeue_by_itself(writer, view, at)
+            announce_gates(writer, view.run.id, judgment.gates, at)
             announce_end(writer, view.run.id, outcome.number, at)
         else:
             writer.add_audit(at, by, "judgment.record", view.run.id, {"outcome": outcome.number})

@@ -95,7 +95,9 @@ def telling(data: Path, slack: SlackSettings | None = None, clock: SetClock | No
             hook_secrets={SECRET_NAME: SECRET},
         )
         store = Store.open(data)
-        yield Told(data, Exchange(store, clock, RandomIdentifiers(), outside), clock, receiver, outside)
+        told = Told(data, Exchange(store, clock, RandomIdentifiers(), outside), clock, receiver, outside)
+        yield told
+        told.exchange.judging.close()
         store.close()
 
 
@@ -180,6 +182,7 @@ def test_a_failed_gate_is_told_once_however_often_the_run_is_judged(told: Told) 
     told.exchange.updates.post(run, scenarios.encode(scenarios.calibration(reward=0.001)))
     for step in range(2):
         told.exchange.judging.judged(told.exchange.view(run))
+        eventually(lambda: told.statuses(hook))
         told.exchange.updates.post(run, scenarios.encode(scenarios.progress(step, 0.1)))
     assert [event for event, *_ in told.statuses(hook)] == ["gate.failed#activation_gate"]
     told.fail(run)
@@ -187,6 +190,26 @@ def test_a_failed_gate_is_told_once_however_often_the_run_is_judged(told: Told) 
     said = [message["text"].partition(":")[0] for message in told.receiver.messages()]
     assert said[0] == "Gate activation_gate failed"
     assert [event for event, *_ in told.statuses(hook)] == ["gate.failed#activation_gate", "run.ended#1"]
+
+
+def test_a_gate_that_fails_while_the_run_goes_on_is_told_without_anybody_asking(told: Told) -> None:
+    ends = told.hook("run.ended")
+    run = told.run()
+    told.exchange.sessions.begin(run, RunnerKind.SCRIPT, None)
+    told.exchange.updates.post(run, scenarios.encode(scenarios.calibration(reward=0.001)))
+    told.exchange.notifications.look_at_gates()
+    assert told.exchange.judging.made == 0, "nobody wants to hear of gates"
+    gates = told.hook("gate.failed")
+    for _ in range(2):
+        told.exchange.notifications.look_at_gates()
+    assert told.exchange.judging.made == 1
+    eventually(lambda: told.statuses(gates))
+    assert [event for event, *_ in told.statuses(gates)] == ["gate.failed#activation_gate"]
+    assert told.statuses(ends) == []
+    told.exchange.updates.post(run, scenarios.encode(scenarios.progress(1, 0.1)))
+    told.exchange.notifications.look_at_gates()
+    told.exchange.judging.close()
+    assert (told.exchange.judging.made, len(told.statuses(gates))) == (2, 1)
 
 
 def test_a_dead_runners_end_is_told_as_well(told: Told) -> None:
