@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, Connection, Table, delete, func, or_, select
+from sqlalchemy import ColumnElement, Connection, Table, delete, exists, func, or_, select
 
 from research_exchange.store import tables
 from research_exchange.store.records import DeliveryStatus
@@ -11,6 +11,8 @@ from research_exchange.store.store import Store
 
 UNREFERENCED_FOR = timedelta(days=1)
 """Bytes are kept at least so long before a row must name them: they come before the row that does."""
+_TOLD_ONCE = "gate.failed#"
+"""What an event starts with that must be remembered: it happens again whenever somebody has an old run judged."""
 
 
 @dataclass(frozen=True)
@@ -54,11 +56,18 @@ def prune(store: Store, at: datetime, keep: timedelta, *, dry_run: bool = False)
 
 def _disposable(before: datetime) -> list[tuple[Table, ColumnElement[bool]]]:
     cache, tokens, deliveries = tables.judgment_cache.c, tables.tokens.c, tables.deliveries.c
+    is_done = (deliveries.status != DeliveryStatus.PENDING.value) & (deliveries.at < before)
     return [
         (tables.judgment_cache, cache.made_at < before),
         (tables.tokens, or_(tokens.expires_at < before, tokens.revoked_at < before)),
-        (tables.deliveries, (deliveries.status != DeliveryStatus.PENDING.value) & (deliveries.at < before)),
+        (tables.deliveries, is_done & ~deliveries.event.startswith(_TOLD_ONCE) & _has_later_ones()),
     ]
+
+
+def _has_later_ones() -> ColumnElement[bool]:
+    """Of a delivery: the newest one of a hook stays, so that the next one gets a number that its receiver never saw."""
+    deliveries, later = tables.deliveries, tables.deliveries.alias("later")
+    return exists().where(later.c.hook_id == deliveries.c.hook_id, later.c.number > deliveries.c.number)
 
 
 def _prune_rows(connection: Connection, table: Table, condition: ColumnElement[bool], *, dry_run: bool) -> int:

@@ -41,8 +41,9 @@ def used(store: Store) -> Store:
         writer.add_token("rxa_ended", Role.REVIEWER, "ended", NOON, expires_at=NOON + timedelta(days=5))
         writer.add_token("rxa_ends", Role.REVIEWER, "ended lately", NOON, expires_at=NOON + timedelta(days=15))
         writer.revoke_token(writer.add_token("rxa_revoked", Role.REVIEWER, "revoked", NOON).id, NOON)
-        done = writer.add_delivery(HOOK, RUN, "run.ended", NOON)
-        writer.set_delivery(done, NOON, 1, DeliveryStatus.DELIVERED, "200")
+        for event in ("run.ended#1", "gate.failed#activation_gate", "run.ended#2"):
+            done = writer.add_delivery(HOOK, RUN, event, NOON)
+            writer.set_delivery(done, NOON, 1, DeliveryStatus.DELIVERED, "200")
         writer.add_session(RUN, "ses_1111111111", NOON, RunnerKind.AGENT, store.blobs.put(b"a brief"))
         writer.add_evidence(RUN, EvidenceRecord("c", "log", store.blobs.put(b"named"), 5, None, NOON, 1))
     _age(store, *(store.blobs.put(content) for content in (b"a brief", b"named", b"unnamed")))
@@ -60,7 +61,10 @@ def test_only_what_may_go_goes(used: Store) -> None:
     with used.reading() as reader:
         assert reader.cached_judgment(RUN, "e" * 64, "1") == b"{}"
         assert {token.name for token in reader.tokens(10, 0)} == {RUN, "ada", "ended lately"}
-        assert [delivery.status for delivery in reader.deliveries(10, 0)] == ["pending"]
+        kept_deliveries = {delivery.event for delivery in reader.deliveries(10, 0)}
+    assert kept_deliveries == {"run.ended", "gate.failed#activation_gate", "run.ended#2"}, (
+        "one waits, one must not be told again, and the newest one keeps the count"
+    )
     kept = {used.blobs.read(digest) for digest in used.blobs.digests()}
     assert kept == {b"a brief", b"named", b"unnamed, but new"}
 
