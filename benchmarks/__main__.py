@@ -6,7 +6,7 @@ from collections.abc import Callable
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import launch, machine, rules, sampling, training
+from benchmarks import exchange, launch, machine, rules, sampling, training
 from benchmarks.comparison import THREADS, Comparison
 from spindle.backends import models
 from spindle.backends.models import InstalledModel
@@ -19,10 +19,13 @@ ON_A_MODEL: dict[str, Callable[[InstalledModel, machine.Machine], list[Compariso
 }
 """Spindle's, on the default model."""
 
-OF_DOCUMENTS: dict[str, Callable[[], list[Comparison]]] = {"rules": rules.run}
-"""The Exchange's."""
+OF_THE_EXCHANGE: dict[str, tuple[str, Callable[[], list[Comparison]]]] = {
+    "rules": ("The rules of the Exchange, one thread", rules.run),
+    "exchange": ("The Exchange as a service, on this disk", exchange.run),
+}
+"""Each with the title of its table."""
 
-BENCHMARKS = (*ON_A_MODEL, *OF_DOCUMENTS)
+BENCHMARKS = (*ON_A_MODEL, *OF_THE_EXCHANGE)
 
 
 def main(names: list[str]) -> None:
@@ -33,11 +36,11 @@ def main(names: list[str]) -> None:
     wanted = names or BENCHMARKS
     if ours := [name for name in wanted if name in ON_A_MODEL]:
         _run_on_a_model(ours, console)
-    if ours := [name for name in wanted if name in OF_DOCUMENTS]:
-        table = _table("The rules of the Exchange, one thread", "the Exchange")
-        for name in ours:
-            console.print(f"Running {name} ...", style="dim")
-            _add(table, OF_DOCUMENTS[name]())
+    for name in [name for name in wanted if name in OF_THE_EXCHANGE]:
+        title, run = OF_THE_EXCHANGE[name]
+        console.print(f"Running {name} ...", style="dim")
+        table = _table(title, "the Exchange")
+        _add(table, run())
         console.print(table)
 
 

@@ -58,11 +58,11 @@ def _compare(race: Race) -> Comparison:
 
 
 def decision() -> Race:
-    rows = b"".join(_rows())
+    rows = b"".join(largest_rows())
     assert 0.95 * MAX_BYTES < len(rows) <= MAX_BYTES, len(rows)
-    file = _file("rows.jsonl", "metrics", rows)
-    spec = _spec()
-    state = fold(spec, _updates(file))
+    file = evidence_file("rows.jsonl", "metrics", rows)
+    spec = largest_spec()
+    state = fold(spec, largest_updates(file))
 
     def ours() -> None:
         found = decide_run(spec, state, EvidenceShelf([file]))
@@ -92,7 +92,7 @@ def _memory() -> Comparison:
 
 def judgment() -> Race:
     files = _files()
-    spec, updates = _spec(), _updates(files[0])
+    spec, updates = largest_spec(), largest_updates(files[0])
     size = sum(file.size for file in files)
     assert len(files) == MAX_FILES
     assert 0.95 * MAX_RUN_BYTES < size <= MAX_RUN_BYTES, size
@@ -127,7 +127,7 @@ def _parse_lines(content: bytes) -> None:
 # --- The largest run that the Exchange takes ---
 
 
-def _spec() -> Spec:
+def largest_spec() -> Spec:
     unused = set(FEATURES) - {"paired_comparison"}
     criterion = {
         "id": "primary",
@@ -163,7 +163,7 @@ def _value(arm: str, item: int) -> int:
     return int(item % 10 < (7 if arm == "treatment" else 6))
 
 
-def _updates(rows: EvidenceFile) -> list[StoredUpdate]:
+def largest_updates(rows: EvidenceFile) -> list[StoredUpdate]:
     scores = [
         {
             "arm": arm,
@@ -196,7 +196,7 @@ def _updates(rows: EvidenceFile) -> list[StoredUpdate]:
     return [StoredUpdate(number, start, json.dumps(body).encode()) for number, body in enumerate(bodies, start=1)]
 
 
-def _rows() -> Iterator[bytes]:
+def largest_rows() -> Iterator[bytes]:
     for arm in ARMS:
         for item in range(ITEMS):
             row = {
@@ -232,13 +232,13 @@ def _predictions(arm: str) -> Iterator[bytes]:
 
 def _files() -> list[EvidenceFile]:
     """Rows, predictions and scripts, and logs that fill the run up to its cap."""
-    files = [_file("rows.jsonl", "metrics", b"".join(_rows()))]
-    files += [_file(f"predictions-{arm}.jsonl", "predictions", b"".join(_predictions(arm))) for arm in ARMS]
+    files = [evidence_file("rows.jsonl", "metrics", b"".join(largest_rows()))]
+    files += [evidence_file(f"predictions-{arm}.jsonl", "predictions", b"".join(_predictions(arm))) for arm in ARMS]
     kinds = ("script", "effective_config", "code_revision", "code_patch")
-    files += [_file(f"{kind}.txt", kind, b"nothing\n" * 1000) for kind in kinds]
+    files += [evidence_file(f"{kind}.txt", kind, b"nothing\n" * 1000) for kind in kinds]
     rest = (MAX_RUN_BYTES - sum(file.size for file in files)) // (MAX_FILES - len(files))
-    return files + [_file(f"log-{n}.txt", "log", bytes([n]) * rest) for n in range(MAX_FILES - len(files))]
+    return files + [evidence_file(f"log-{n}.txt", "log", bytes([n]) * rest) for n in range(MAX_FILES - len(files))]
 
 
-def _file(name: str, kind: str, content: bytes) -> EvidenceFile:
+def evidence_file(name: str, kind: str, content: bytes) -> EvidenceFile:
     return EvidenceFile(name, kind, sha256(content).hexdigest(), len(content), 2, lambda: content)

@@ -5,6 +5,7 @@ decided but what depends on the run. Bytes that are refused then are named by no
 """
 
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from research_exchange.documents.update import StoredUpdate
@@ -47,8 +48,12 @@ def prepare(blobs: BlobStore, name: str, kind: str, content: bytes, declared: st
 
 
 def prepare_incoming(incoming: Incoming, name: str, kind: str, declared: str | None) -> Prepared:
-    """Look at a file whose bytes were written as they came."""
-    found = offer(name, kind, incoming.content(), declared_sha256=declared, content_sha256=incoming.sha256)
+    """Look at a file whose bytes were written as they came; the disk takes them in meanwhile."""
+    content = incoming.content()
+    with ThreadPoolExecutor(1) as beside:
+        synced = beside.submit(incoming.sync)
+        found = offer(name, kind, content, declared_sha256=declared, content_sha256=incoming.sha256)
+        synced.result()
     prepared = _examined(found)
     if prepared.refused is None:
         incoming.keep()
