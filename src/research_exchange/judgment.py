@@ -103,6 +103,7 @@ def judge(
     receipts: Sequence[Receipt] = (),
     *,
     ended: str | None = None,
+    state: RunState | None = None,
 ) -> Judgment:
     """Judges a run from its documents. Never raises on what they contain.
 
@@ -112,8 +113,9 @@ def judge(
         evidence: All files the run retains.
         receipts: What services stated about this run; their signatures were verified before.
         ended: Why the last session ended without a final update (R-067); None while one goes on.
+        state: What the updates fold to, where the caller has folded them one by one as they came.
     """
-    state = fold(spec, updates)
+    state = fold(spec, updates) if state is None else state
     late = [file for file in evidence if state.final_update is not None and file.after >= state.final_update]
     files = PredictionFiles(EvidenceShelf([file for file in evidence if file not in late]))
     deviations = fold_deviations(state)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from research_exchange import web
-from research_exchange.web.drawing import WIDTH, curve_points, interval_figure
+from research_exchange.web.drawing import WIDTH, Point, curve_points, interval_figure, thinned
 from research_exchange.web.presentation import contrast_text, number, signed, size
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
@@ -46,15 +46,19 @@ def test_numbers_too_far_apart_to_draw_are_not_drawn() -> None:
     assert interval_figure(0.0, -1e300, 1e300, 0.0) is None
 
 
+def history(values: list[float], every: int = 1) -> list[Point]:
+    return [Point(1 + number * every, value) for number, value in enumerate(values)]
+
+
 @given(st.lists(finite, max_size=50))
 def test_every_point_of_a_curve_is_a_number(values: list[float]) -> None:
-    points = curve_points(values).split()
+    points = curve_points(history(values)).split()
     assert len(points) == (len(values) if len(values) > 1 else 0)
     assert all(math.isfinite(float(x)) for point in points for x in point.split(","))
 
 
 def test_a_rising_history_rises() -> None:
-    heights = [float(point.split(",")[1]) for point in curve_points([1.0, 2.0, 4.0]).split()]
+    heights = [float(point.split(",")[1]) for point in curve_points(history([1.0, 2.0, 4.0])).split()]
     assert heights == sorted(heights, reverse=True)
     assert len(set(heights)) == 3
 
@@ -116,3 +120,21 @@ def test_text_stands_out_from_its_ground(palette: dict[str, str], ink: str, pape
     """WCAG 2.2, 1.4.3: 4.5 to 1."""
     light, dark = sorted((_luminance(palette[ink]), _luminance(palette[paper])), reverse=True)
     assert (light + 0.05) / (dark + 0.05) >= 4.5
+
+
+@given(st.lists(finite, max_size=200), st.integers(4, 40))
+def test_a_thinned_history_keeps_its_ends_and_its_extremes(values: list[float], most: int) -> None:
+    places = list(thinned(values, most))
+    assert places == sorted(set(places))
+    assert len(places) <= max(most, len(values) if len(values) <= most else 0)
+    if values:
+        assert {0, len(values) - 1} <= set(places)
+        kept = [values[place] for place in places]
+        assert (min(kept), max(kept)) == (min(values), max(values))
+
+
+def test_a_curve_lies_where_its_updates_are() -> None:
+    """A value that stood for long takes the room of that time."""
+    points = [Point(1, 0.0), Point(2, 1.0), Point(9, 0.5)]
+    first, second, last = (float(point.split(",")[0]) for point in curve_points(points).split())
+    assert second - first == pytest.approx((last - first) / 8, abs=0.1)

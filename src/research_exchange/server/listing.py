@@ -77,7 +77,7 @@ def listed(reader: Reader, runs: Sequence[RunRecord]) -> list[ListedRun]:
     """What a list says of these runs, in their order."""
     names = [run.id for run in runs]
     ends, outcomes = reader.ends(names), reader.standing_outcomes(names)
-    return [ListedRun(run, _standing(run, ends.get(run.id)), _recorded_of(outcomes.get(run.id))) for run in runs]
+    return [ListedRun(run, _standing(run, ends.get(run.id)), _perhaps(outcomes.get(run.id))) for run in runs]
 
 
 def _asked(standing: RunStanding | None) -> tuple[RunPhase | None, str | None]:
@@ -95,8 +95,13 @@ def _standing(run: RunRecord, end: str | None) -> RunStanding:
     return next((standing for cause, standing in _ENDS.items() if (end or "").startswith(cause)), RunStanding.PARTIAL)
 
 
-def _recorded_of(outcome: OutcomeRecord | None) -> Recorded | None:
-    return None if outcome is None else _read(outcome.judgment)
+def _perhaps(outcome: OutcomeRecord | None) -> Recorded | None:
+    return None if outcome is None else recorded_of(outcome)
+
+
+def recorded_of(outcome: OutcomeRecord) -> Recorded:
+    """What an outcome on record says, in short."""
+    return _read(outcome.judgment)
 
 
 @lru_cache(maxsize=256)

@@ -55,7 +55,7 @@ class RunView:
 
     def judge(self) -> Judgment:
         """The Exchange's reading of the run, from what it holds now."""
-        return judge(self.spec, self.updates, self.files, ended=self.ended)
+        return judge(self.spec, self.updates, self.files, ended=self.ended, state=self.state)
 
     @property
     def is_over(self) -> bool:

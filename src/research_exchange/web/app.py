@@ -18,6 +18,7 @@ from research_exchange.server.outside import Outside
 from research_exchange.store import Clock, Identifiers, utc_now
 from research_exchange.web import idea_pages, work_pages
 from research_exchange.web.pages import assets, pages
+from research_exchange.web.run import RunPages
 
 
 def create_app(
@@ -40,6 +41,7 @@ def create_app(
         door=door,
         outside=outside,
     )
+    app.state.run_pages = RunPages(app.state.exchange)
     for router in (assets, work_pages.open_pages, pages, idea_pages.pages, work_pages.pages):
         app.include_router(router)
     return app

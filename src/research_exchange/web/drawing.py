@@ -6,6 +6,8 @@ Pure arithmetic on numbers; the templates turn it into inline SVG.
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 WIDTH = 720.0
 """Of the interval figure, in SVG units."""
@@ -14,6 +16,14 @@ CURVE_WIDTH, CURVE_HEIGHT = 260.0, 36.0
 _INSET = 24.0
 _CURVE_INSET = 3.0
 _NARROWEST, _WIDEST = 1e-9, 1e12
+
+
+class Point(NamedTuple):
+    """A value of a metric's history."""
+
+    place: int
+    """Along the history; each is further right than the one before."""
+    value: float
 
 
 @dataclass(frozen=True)
@@ -54,21 +64,38 @@ def interval_figure(effect: float, lower: float, upper: float, margin: float) ->
     return IntervalFigure(WIDTH, place(effect), place(lower), place(upper), place(margin), place(0.0), ticks)
 
 
-def curve_points(values: Sequence[float]) -> str:
+def curve_points(history: Sequence[Point]) -> str:
     """An SVG `points` list for a history drawn left to right, lowest value at the bottom; empty for fewer than two."""
-    if len(values) < 2:
+    if len(history) < 2:
         return ""
     # Halves of the largest: the difference of two doubles need not be a double.
-    largest = max(map(abs, values)) or 1.0
-    scaled = [value / largest / 2 for value in values]
+    largest = max(abs(point.value) for point in history) or 1.0
+    scaled = [point.value / largest / 2 for point in history]
     low, spread = min(scaled), max(scaled) - min(scaled)
+    first, length = history[0].place, history[-1].place - history[0].place
 
-    def point(index: int, value: float) -> str:
-        x = _CURVE_INSET + index / (len(values) - 1) * (CURVE_WIDTH - 2 * _CURVE_INSET)
+    def drawn(place: int, value: float) -> str:
+        x = _CURVE_INSET + (place - first) / length * (CURVE_WIDTH - 2 * _CURVE_INSET)
         share = (value - low) / spread if spread else 0.5
         return f"{x:.1f},{CURVE_HEIGHT - _CURVE_INSET - share * (CURVE_HEIGHT - 2 * _CURVE_INSET):.1f}"
 
-    return " ".join(point(index, value) for index, value in enumerate(scaled))
+    return " ".join(drawn(point.place, value) for point, value in zip(history, scaled, strict=True))
+
+
+def thinned(values: Sequence[float], most: int) -> Sequence[int]:
+    """The places, at most `most` of them, from 4, that a long history is drawn from: both ends, and between them the
+    lowest and the highest of equal stretches.
+
+    A spike of a single value stays, which evenly spaced places would lose.
+    """
+    last, stretches = len(values) - 1, (most - 2) // 2
+    if last < most:
+        return range(len(values))
+    bounds = [1 + n * (last - 1) // stretches for n in range(stretches + 1)]
+    kept = {0, last}
+    for start, stop in pairwise(bounds):
+        kept.update(find(range(start, stop), key=values.__getitem__) for find in (min, max))
+    return sorted(kept)
 
 
 def _round_step(span: float) -> float:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import Depends
+from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -14,6 +14,7 @@ from research_exchange.server.guards import BrowserSession
 from research_exchange.server.sign_in import Session
 from research_exchange.statistics import UNITS
 from research_exchange.web import presentation
+from research_exchange.web.run import RunPages
 from research_exchange.web.wording import changed_passages
 
 PAGE_POLICY = (
@@ -22,7 +23,7 @@ PAGE_POLICY = (
 )
 """What a page may load: its own stylesheet and script, nothing inline and nothing from elsewhere."""
 
-_FILTERS = ("number", "signed", "size", "clock", "words", "value_text", "document")
+_FILTERS = ("number", "signed", "size", "short", "clock", "words", "value_text", "document")
 
 
 def _environment() -> Environment:
@@ -64,6 +65,15 @@ def _visit(exchange: ExchangeService, session: BrowserSession) -> Visit:
 
 
 Visiting = Annotated[Visit, Depends(_visit)]
+
+
+def _run_pages(request: Request) -> RunPages:
+    run_pages = request.app.state.run_pages
+    assert isinstance(run_pages, RunPages)
+    return run_pages
+
+
+RunPagesService = Annotated[RunPages, Depends(_run_pages)]
 
 
 @dataclass(frozen=True)

@@ -100,7 +100,7 @@ _NEWEST_OR_KEYED: Select[Any] = select(
 
 
 def _head(columns: Sequence[Any]) -> UpdateHead:
-    """From the record's fields in their order: a run has many, and asking for each by its name takes most of the time."""
+    """From the record's fields in their order: a run has many, and asking for each by its name takes long."""
     return UpdateHead(*columns)
 
 
