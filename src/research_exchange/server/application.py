@@ -57,8 +57,8 @@ def create_api(
         exchange.notifications.start()
         async with keeping_house(housekeeping):
             yield
-        exchange.judging.close()
         exchange.notifications.stop()
+        exchange.judging.close()
         store.close()
 
     app = DescribedApi(
