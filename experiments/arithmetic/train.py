@@ -11,7 +11,6 @@ Without a flag it does exactly what the spec says; what a flag changes is report
 import argparse
 import itertools
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -20,18 +19,28 @@ from typing import Any
 import numpy as np
 import tinker
 from numpy.typing import NDArray
-from tinker.types import AdamParams, Datum, ModelInput, SampledSequence, SamplingParams, TensorData
+from tinker.types import AdamParams, Datum
 
 from research_exchange.client import Run
 from research_exchange.harness import (
     Comparison,
     Evaluator,
+    FeasibilityTimer,
     Item,
     Progress,
+    capacity_clock,
     code_revision,
     effective_config,
     jsonl,
     largest_logprob_gap,
+    must_fit,
+    must_pass,
+    policy_datum,
+    publish_feasibility,
+    publish_pilot,
+    sample_groups,
+    service_client,
+    stopped_runs_end,
 )
 
 PROMPT = "1+2=3\n7+8=15\n12+6=18\n{question}="
@@ -40,6 +49,8 @@ ANSWER_TOKENS = 4
 STOP = "\n"
 HELD_OUT = 200
 PILOT_STEPS = 2
+RECOVERY_SECONDS = 60
+"""Held back for trouble, in the projection of how long the run will take."""
 
 
 def first_line(completion: str) -> str:
@@ -144,20 +155,14 @@ def share_with_signal(rewards: NDArray[np.float64]) -> float:
 def sample(sampler: tinker.SamplingClient, tokenizer: Any, batch: list[Item], plan: Plan, step: int) -> Rollouts:
     """A group of answers to each problem of the batch, with rewards and the advantages that follow from them."""
     prompts = [tokenizer.encode(PROMPT.format(question=problem.question)) for problem in batch]
-    pending = [
-        sampler.sample(
-            ModelInput.from_ints(prompt),
-            num_samples=plan.group_size,
-            sampling_params=SamplingParams(
-                temperature=1.0,
-                max_tokens=ANSWER_TOKENS,
-                stop=[STOP],
-                seed=1_000_000 * plan.seed + 1_000 * step + number,
-            ),
-        )
-        for number, prompt in enumerate(prompts)
-    ]
-    groups = [list(future.result().sequences) for future in pending]
+    groups = sample_groups(
+        sampler,
+        prompts,
+        group_size=plan.group_size,
+        max_tokens=ANSWER_TOKENS,
+        stop=[STOP],
+        seed=1_000_000 * plan.seed + 1_000 * step,
+    )
 
     rewards = np.array(
         [
@@ -177,25 +182,10 @@ def sample(sampler: tinker.SamplingClient, tokenizer: Any, batch: list[Item], pl
     ]
     return Rollouts(
         rewards=rewards,
-        data=[datum(prompt, answer, advantage) for prompt, answer, advantage in learned],
+        data=[policy_datum(prompt, answer, advantage) for prompt, answer, advantage in learned],
         tokens=sum(len(prompt) * len(group) for prompt, group in zip(prompts, groups, strict=True))
         + sum(len(answer.tokens) for group in groups for answer in group),
         answer_tokens=sum(len(answer.tokens) for _, answer, _ in learned),
-    )
-
-
-def datum(prompt: list[int], answer: SampledSequence, advantage: float) -> Datum:
-    """One sequence for `importance_sampling`: at each position the next token, and the worth of the answer's tokens."""
-    tokens = [*prompt, *answer.tokens]
-    nothing = [0.0] * (len(prompt) - 1)
-    worth = [advantage] * len(answer.tokens)
-    return Datum(
-        model_input=ModelInput.from_ints(tokens[:-1]),
-        loss_fn_inputs={
-            "target_tokens": TensorData.from_numpy(np.array(tokens[1:], dtype=np.int64)),
-            "logprobs": TensorData.from_numpy(np.array([*nothing, *(answer.logprobs or [])], dtype=np.float32)),
-            "advantages": TensorData.from_numpy(np.array([*nothing, *worth], dtype=np.float32)),
-        },
     )
 
 
@@ -259,19 +249,23 @@ def pilot(learner: tinker.TrainingClient, problems: list[Item], plan: Plan) -> d
     }
 
 
-def may_train(run: Run, service: tinker.ServiceClient, problems: list[Item], plan: Plan) -> bool:
-    """Whether the Exchange lets the full training start, after a pilot with an adapter that is then thrown away."""
+def check_before_training(
+    run: Run, service: tinker.ServiceClient, problems: list[Item], plan: Plan, timer: FeasibilityTimer
+) -> None:
+    """Ask the Exchange whether the full training may start, after a pilot with an adapter that is then thrown away."""
     run.update(summary=f"Checking in a pilot of {PILOT_STEPS} steps that there is something to learn from.")
-    values = pilot(new_learner(service, plan), problems, plan)
-    run.update(activation_calibration={"values": values, "note": f"{PILOT_STEPS} steps, then thrown away."})
-    gate = run.gate("activation_gate")
-    if not gate.may_go_on:
-        run.finish(
-            status="failed",
-            outcome_reason="insufficient_evidence",
-            summary="The activation gate stopped the run before training; its problems say which checks do not hold.",
-        )
-    return gate.may_go_on
+    with timer.phase("training", units=PILOT_STEPS):
+        values = pilot(new_learner(service, plan), problems, plan)
+    projection = publish_feasibility(
+        run,
+        timer,
+        planned={"training": plan.steps, "evaluation": 2 * HELD_OUT},
+        recovery_seconds=RECOVERY_SECONDS,
+        source=f"A pilot of {PILOT_STEPS} steps in the full regime, and the evaluation of the untrained adapter.",
+        changed={"base_model": plan.base_model, "steps": plan.steps},
+    )
+    must_fit(projection)
+    must_pass(publish_pilot(run, values, note=f"{PILOT_STEPS} steps, then thrown away."))
 
 
 def retain_setup(run: Run, learner: tinker.TrainingClient, evaluator: Evaluator, plan: Plan) -> None:
@@ -299,24 +293,25 @@ def main() -> None:
     )
     comparison = Comparison(run, evaluator, arms=("trained", "untrained"))
 
-    with tinker.ServiceClient() as service:
-        learner = new_learner(service, plan)
-        tokenizer = learner.get_tokenizer()
+    timer = FeasibilityTimer()
+    with service_client(name=run.id) as service, capacity_clock(run, service) as capacity, stopped_runs_end(run):
+        with timer.phase("setup"):
+            learner = new_learner(service, plan)
+            tokenizer = learner.get_tokenizer()
 
         run.update(summary=f"Scoring the untrained adapter on {HELD_OUT} held-out problems.", **plan.changes(written))
         retain_setup(run, learner, evaluator, plan)
         comparison.freeze()
-        began = time.monotonic()
-        sampler = learner.save_weights_and_get_sampling_client().result()
-        comparison.add(evaluator.score(sampler, tokenizer, arm="untrained", seed=plan.seed))
-        seconds_per_evaluation = time.monotonic() - began
+        with timer.phase("evaluation", units=HELD_OUT):
+            sampler = learner.save_weights_and_get_sampling_client().result()
+            comparison.add(evaluator.score(sampler, tokenizer, arm="untrained", seed=plan.seed))
 
-        if not may_train(run, service, training[:for_pilot], plan):
-            return
+        check_before_training(run, service, training[:for_pilot], plan, timer)
 
         run.update(summary=f"Training for {plan.steps} steps of {plan.groups_per_batch} problems.")
-        progress = Progress(run, steps=plan.steps, seconds_after=seconds_per_evaluation)
+        progress = Progress(run, steps=plan.steps, seconds_after=timer.seconds("evaluation"))
         for rollouts, done in train(learner, training[for_pilot:], plan, plan.steps):
+            capacity.step()
             progress.step(
                 tokens=rollouts.tokens,
                 reward=float(rollouts.rewards.mean()),
@@ -333,14 +328,14 @@ def main() -> None:
         scored = evaluator.score(sampler, tokenizer, arm="trained", seed=plan.seed, checkpoint=checkpoint)
         comparison.add(scored, step=plan.steps)
 
-    decision = comparison.conclude()
-    before, after = comparison.mean("untrained"), comparison.mean("trained")
-    run.finish(
-        verdict=decision.verdict,
-        outcome_reason=decision.outcome_reason,
-        summary=f"Accuracy on held-out problems went from {before:.3f} to {after:.3f} in {plan.steps} training steps.",
-        **plan.changes(written),
-    )
+        decision = comparison.conclude()
+        before, after = comparison.mean("untrained"), comparison.mean("trained")
+        run.finish(
+            verdict=decision.verdict,
+            outcome_reason=decision.outcome_reason,
+            summary=f"Accuracy on held-out problems went from {before:.3f} to {after:.3f} in {plan.steps} steps.",
+            **plan.changes(written),
+        )
 
 
 if __name__ == "__main__":

@@ -70,6 +70,7 @@ def test_every_gate_passed_or_is_not_applicable_by_an_explicit_false(demo: Demo)
     }
     assert set(states.values()) == {"passed", "not_applicable"}
     assert demo.judgment["withholding_gates"] == []
+    assert demo.judgment["feasibility"]["status"] == "fits", demo.judgment["feasibility"]
 
 
 def test_progress_and_verdict_are_shown(demo: Demo) -> None:
