@@ -1,13 +1,17 @@
 """Files that a document names by the address of an attachment: fetched once, then treated as any other (R-166)."""
 
+import re
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
+from urllib.parse import quote
 
+from research_exchange.documents.evidence import EvidenceLost
 from research_exchange.documents.gates import Problem
 from research_exchange.evidence import MAX_FILE_BYTES, Admission, AdmissionStatus, InlineFile, source_url_problems
-from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare, refused_entry
-from research_exchange.store import Clock, Store
+from research_exchange.server.errors import ApiError
+from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare, prepare_incoming, refused_entry
+from research_exchange.store import Clock, Incoming, Store
 
 
 class FetchRefused(Exception):
@@ -29,8 +33,23 @@ class Fetches(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Attached:
+    """Bytes that were handed in for documents to point to."""
+
+    source_url: str
+    sha256: str
+    size: int
+
+
 class Attachments:
-    """Fetches what documents point to; it holds no lock while it waits for another machine."""
+    """Fetches what documents point to; it holds no lock while it waits for another machine.
+
+    This Exchange is an attachment service itself: what was handed in here is named by its own hash, is read without a
+    request, and is cleared away after a day in which no document has pointed to it.
+    """
+
+    _OWN = re.compile(r"/attachments/([0-9a-f]{64})/[^/?#]+")
 
     def __init__(self, store: Store, clock: Clock, fetcher: Fetches) -> None:
         self._store = store
@@ -40,6 +59,9 @@ class Attachments:
     def fetch(self, file: InlineFile) -> Prepared:
         """A file's bytes, or why they were not fetched. The address is neither kept nor shown."""
         assert file.source_url is not None, "somebody else handles content"
+        own = self._OWN.fullmatch(file.source_url)
+        if own is not None:
+            return self._handed_in(file, own[1])
         problems = source_url_problems(file.source_url, self._fetcher.hosts, f"{file.path}.source_url")
         if problems:
             return refused_entry(replace(file, problems=problems))
@@ -47,6 +69,33 @@ class Attachments:
             content = self._fetcher.fetch(file.source_url, MAX_FILE_BYTES)
         except FetchRefused as refused:
             found = Problem("R-166", f"{file.path}.source_url", "bytes to fetch", str(refused), "Send the content.")
+            return refused_entry(replace(file, problems=(found,)))
+        return prepare(self._store.blobs, file.name, file.kind, content, file.declared_sha256)
+
+    def attach(self, name: str, incoming: Incoming) -> Attached | Admission:
+        """Keep bytes for documents to point to, unless no run could retain them under this name."""
+        prepared = prepare_incoming(incoming, name, "other", None)
+        if prepared.refused is not None:
+            return prepared.refused
+        url = f"/attachments/{prepared.offer.sha256}/{quote(name, safe='')}"
+        return Attached(url, prepared.offer.sha256, prepared.offer.size)
+
+    def read(self, sha256: str) -> bytes:
+        """What was handed in here.
+
+        Raises:
+            ApiError: 404 where nothing has this hash.
+        """
+        try:
+            return self._store.blobs.read(sha256)
+        except EvidenceLost:
+            raise ApiError(404, "Nothing was handed in here with this hash, or no document pointed to it.") from None
+
+    def _handed_in(self, file: InlineFile, sha256: str) -> Prepared:
+        try:
+            content = self.read(sha256)
+        except ApiError as missing:
+            found = Problem("R-166", f"{file.path}.source_url", "bytes to fetch", missing.sentence, "Send the content.")
             return refused_entry(replace(file, problems=(found,)))
         return prepare(self._store.blobs, file.name, file.kind, content, file.declared_sha256)
 

@@ -33,7 +33,7 @@ class Exchange:
         self.outside = outside or Outside()
         self.bell = Bell()
         self._folds = Folds()
-        attachments = Attachments(store, clock, self.outside.fetcher)
+        self.attachments = Attachments(store, clock, self.outside.fetcher)
         self.ideas = Ideas(store, clock, ids)
         self.versions = SpecVersions(store, clock, ids)
         self.tokens = Tokens(store, clock, ids)
@@ -43,8 +43,8 @@ class Exchange:
         self.recording = Recording(store, clock, self._folds, self.judging)
         self.runs = Launching(store, clock, ids)
         self.queue = Queueing(store, clock, ids, self._folds)
-        self.updates = Updating(store, clock, self._folds, self.recording, attachments)
-        self.evidence = Retaining(store, clock, attachments)
+        self.updates = Updating(store, clock, self._folds, self.recording, self.attachments)
+        self.evidence = Retaining(store, clock, self.attachments)
         self.sessions = Sitting(store, clock, ids, self._folds, self.recording)
 
     def view(self, run_id: str) -> RunView:

@@ -45,6 +45,7 @@ _BODIES: Mapping[str, Mapping[str, Any]] = {
         "multipart/form-data": _file(file=_BYTES),
         "application/json": _file(content=_TEXT, source_url=_TEXT),
     },
+    "/api/runs/{run_id}/attachments": {"application/octet-stream": {"schema": _BYTES}},
     "/api/slack/events": {"application/json": {"schema": {"type": "object", "description": "As Slack sends it."}}},
 }
 """Of routes whose bodies are documents and not forms, by media type."""

@@ -263,3 +263,22 @@ def test_a_file_is_fetched_once_from_where_an_update_says_it_is(runner: Runner, 
     again = {file["name"]: file["status"] for file in runner.update(document).json()["evidence"]}
     assert again["rows.jsonl"] == "unchanged", "a retry does not ask for what is held"
     assert "signature=abc" not in runner.get(runner.path).text
+
+
+def test_bytes_are_handed_in_first_and_named_by_an_update_later(runner: Runner) -> None:
+    """R-166: this Exchange's own attachments, which it reads without a request to anybody."""
+    content = b"rows\n" * 1000
+    handed_in = runner.post(f"{runner.path}/attachments", content, name="a b.jsonl")
+    assert handed_in.status_code == 201
+    url = handed_in.json()["source_url"]
+    assert url == f"/attachments/{hashlib.sha256(content).hexdigest()}/a%20b.jsonl"
+    assert runner.get(url).content == content
+    assert runner.record()["evidence"] == [], "nothing points to it yet"
+    entry = {"name": "a b.jsonl", "kind": "predictions", "source_url": url}
+    gone = {"name": "c", "kind": "log", "source_url": f"/attachments/{'0' * 64}/c"}
+    answer = runner.update({"status": "running", "evidence": {"version": 1, "files": [entry, gone]}})
+    assert [file["status"] for file in answer.json()["evidence"]] == ["accepted", "rejected"]
+    assert runner.get(f"{runner.path}/evidence/a b.jsonl").content == content
+    secret = b"token: ghp_" + b"a1B2" * 9
+    assert runner.post(f"{runner.path}/attachments", secret, name="b.txt").status_code == 422
+    assert runner.get(f"/attachments/{hashlib.sha256(secret).hexdigest()}/b.txt").status_code == 404

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Depends
 
 from research_exchange.server.guards import may_use
 from research_exchange.server.routes import (
+    attachments,
     events,
     evidence,
     exports,
@@ -23,7 +24,21 @@ from research_exchange.server.routes import (
 
 __all__ = ["add_routes"]
 
-_UNDER_API = (specs, runs, updates, evidence, judgments, sessions, queue, events, exports, ideas, tokens, hooks)
+_UNDER_API = (
+    specs,
+    runs,
+    updates,
+    evidence,
+    attachments,
+    judgments,
+    sessions,
+    queue,
+    events,
+    exports,
+    ideas,
+    tokens,
+    hooks,
+)
 
 
 def add_routes(app: APIRouter) -> list[APIRouter]:
@@ -33,6 +48,7 @@ def add_routes(app: APIRouter) -> list[APIRouter]:
         The routers under `/api`.
     """
     app.include_router(system.routes)
+    app.include_router(attachments.open_routes)
     app.include_router(sign_in.routes)
     app.include_router(slack.routes, prefix="/api")
     for module in _UNDER_API:
