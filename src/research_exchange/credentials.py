@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-__all__ = ["REDACTED", "Finding", "find_credential", "names_credential_file", "redact"]
+__all__ = ["REDACTED", "Finding", "find_credential", "names_credential_file", "redact", "redact_text"]
 
 REDACTED = b"[redacted]"
 
@@ -27,6 +27,7 @@ class Finding:
 
 def find_credential(content: bytes) -> Finding | None:
     """The first credential that a pattern recognizes, or None."""
+    content = _spelled_out(content)
     for pattern, match in _matches(content):
         return Finding(pattern.what, content.count(b"\n", 0, match.start()) + 1)
     return None
@@ -36,6 +37,9 @@ def redact(content: bytes, known: Sequence[bytes] = ()) -> bytes:
     """The text with `[redacted]` in the place of every credential that `find_credential` finds, and of `known` ones."""
     for secret in known:
         content = content.replace(secret, REDACTED)
+    if find_credential(content) is None:
+        return content
+    content = _spelled_out(content)
     while spans := [_whole(content, match) for _, match in _matches(content)]:
         kept, end = [], 0
         for start, stop in sorted(spans):
@@ -46,9 +50,23 @@ def redact(content: bytes, known: Sequence[bytes] = ()) -> bytes:
     return content
 
 
+def redact_text(text: str) -> str:
+    """`redact`, for a few words that somebody typed."""
+    return redact(text.encode("utf-8", "replace")).decode("utf-8", "replace")
+
+
 def names_credential_file(name: str) -> bool:
     """Whether a file's name alone says that it holds credentials: `.env`, `prod.env`, `credentials.json`, `id_rsa`."""
     return _CREDENTIAL_FILE.fullmatch(name) is not None
+
+
+def _spelled_out(content: bytes) -> bytes:
+    """The text with the letters, digits and signs themselves for their JSON escapes: `&sig=` for `\\u0026sig=`."""
+    return _ESCAPED.sub(_meant, content) if b"\\u00" in content else content
+
+
+def _meant(escaped: re.Match[bytes]) -> bytes:
+    return escaped[1] + bytes([int(escaped[2], 16)])
 
 
 def _matches(content: bytes) -> "Iterator[tuple[_Pattern, re.Match[bytes]]]":
@@ -125,6 +143,8 @@ def _literals(names: Sequence[str]) -> tuple[bytes, ...]:
     return tuple(name.lower().encode() for name in names)
 
 
+_ESCAPED = re.compile(rb"(?<!\\)((?:\\\\)*)\\u00(?!22|5[Cc]|7[Ff])([2-7][0-9A-Fa-f])")
+"""A printable ASCII character, but no quotation mark or backslash: these mean something else when they stand there."""
 _KEY_BODY = re.compile(
     rb"-----(?:(?:\s|\\[rn]){1,4}(?:(?:Proc-Type|DEK-Info): [^\r\n\\]{1,80}|[A-Za-z0-9+/=]{1,100}(?![^\s\\]))){0,1000}"
     rb"(?:(?:\s|\\[rn])*-----END (?:[A-Z]{1,12} ){0,3}PRIVATE KEY-----)?"

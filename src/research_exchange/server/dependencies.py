@@ -3,14 +3,19 @@
 from typing import Annotated
 
 from fastapi import Depends, Query, Request
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from research_exchange.credentials import redact_text
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.limits import MAX_PAGE, MAX_SPEC_BYTES, MAX_UPDATE_BYTES, read_body, read_control
 from research_exchange.store import LaunchMode, RunnerKind
 
 Page = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
+
+
+_Words = Annotated[str, Field(max_length=4000), AfterValidator(redact_text)]
+"""What somebody says; it is shown to every reader, so a credential in it is not kept (R-243)."""
 
 
 class NewRun(BaseModel):
@@ -28,7 +33,7 @@ class Reason(BaseModel):
     """The body, which may be left out, of `POST /api/runs/{id}/cancel` and `POST /api/runs/{id}/requeue`."""
 
     model_config = ConfigDict(extra="forbid")
-    reason: str = Field(default="", max_length=4000)
+    reason: _Words = ""
 
 
 class NewSession(BaseModel):
@@ -45,7 +50,7 @@ class EndOfSession(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     exit_code: int | None = Field(default=None, ge=-(2**31), lt=2**31)
-    reason: str = Field(max_length=4000)
+    reason: _Words
 
 
 def exchange_of(request: Request) -> Exchange:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from slack_sdk.signature import Clock as SlackClock
 from slack_sdk.signature import SignatureVerifier
 
-from research_exchange.credentials import redact
+from research_exchange.credentials import redact_text
 from research_exchange.documents.fields import as_list, as_mapping
 from research_exchange.documents.json import DocumentError, JsonValue, parse
 from research_exchange.server.access import Caller
@@ -183,7 +183,7 @@ def plain_text(text: str) -> str:
     """A message's words without Slack's marks, without the mention that it starts with, and without credentials."""
     without_mention = re.sub(r"^(?:\s*<@[A-Z0-9|a-z._-]{1,100}>[\s:,]*)+", "", text)
     words = html.unescape(_MARKED.sub(_unmarked, without_mention))[:MAX_TEXT]
-    return redact(words.encode("utf-8", "replace")).decode("utf-8", "replace").strip()
+    return redact_text(words).strip()
 
 
 def title_and_summary(said: str) -> tuple[str, str | None]:

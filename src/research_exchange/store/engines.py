@@ -8,6 +8,8 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, text
 
 BUSY_TIMEOUT_MS = 30_000
 """How long a writer waits for another one before it gives up."""
+_DISCREET = {"hide_parameters": True}
+"""An error, which is logged, names no value of the row that was to be written: it may be a hook's address."""
 
 
 class Backend(Protocol):
@@ -39,7 +41,7 @@ class SQLite:
 
     def __init__(self, url: URL) -> None:
         # No limit of its own: a thread that waits for the write lock must not keep readers from their connections.
-        self.engine = create_engine(url, pool_size=0)
+        self.engine = create_engine(url, pool_size=0, **_DISCREET)
         event.listen(self.engine, "connect", self._prepare)
         event.listen(self.engine, "begin", self._begin)
 
@@ -72,7 +74,8 @@ class PostgreSQL:
 
     def __init__(self, url: URL) -> None:
         # A connection that the server has closed meanwhile is found out before it is used.
-        self.engine = create_engine(url.set(drivername="postgresql+psycopg"), pool_size=0, pool_pre_ping=True)
+        postgresql = url.set(drivername="postgresql+psycopg")
+        self.engine = create_engine(postgresql, pool_size=0, pool_pre_ping=True, **_DISCREET)
         event.listen(self.engine, "connect", self._prepare)
 
     def reading(self) -> AbstractContextManager[Connection]:

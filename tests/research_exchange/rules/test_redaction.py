@@ -1,5 +1,6 @@
 """A text without its credentials is still a text: a log is kept, and says where something was taken out (R-169)."""
 
+import json
 import time
 from typing import Any
 
@@ -53,6 +54,18 @@ def test_a_token_goes_to_its_last_letter() -> None:
 def test_known_secrets_go_whatever_they_look_like() -> None:
     """R-169"""
     assert redact(b"the key is plain, plainly", [b"plain"]) == b"the key is [redacted], [redacted]ly"
+
+
+def test_the_escapes_of_json_hide_no_credential() -> None:
+    """R-243: what is shown to a reader is the text that a document means, however its writer spelled it."""
+    token = "ghp_" + "a1B2" * 9
+    escaped = "".join(f"\\u{ord(letter):04x}" for letter in token)
+    document = f'{{"a": "{escaped}", "b": "x?a=1\\u0026sig=abcdefghij%3D", "c": "\\u0022\\u005c\\u00e9"}}'.encode()
+    assert find_credential(document) is not None
+    assert json.loads(redact(document)) == {"a": "[redacted]", "b": "x?a=1&sig=[redacted]", "c": '"\\é'}
+    assert redact(b"\n\\u0067 " + token.encode()) == b"\ng [redacted]"
+    backslash_first = document.replace(b'"\\u0067', b'"\\\\u0067').partition(b', "b"')[0] + b"}"
+    assert redact(backslash_first) == backslash_first, "a backslash, and then the letters u0067"
 
 
 @settings(max_examples=100, deadline=None)

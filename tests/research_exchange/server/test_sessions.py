@@ -45,6 +45,20 @@ def test_a_session_keeps_the_brief_that_it_was_given(runner: Runner, exchange: E
     assert (session["runner"], session["brief_sha256"]) == ("agent", begun["brief_sha256"])
 
 
+def test_a_reason_is_kept_without_the_credential_in_it(admin: Caller, runner: Runner) -> None:
+    """R-243: whoever reads the run reads why a session ended and why the run was called off."""
+    secret = "ghp_" + "a1B2" * 9
+    session = runner.begin()
+    runner.post(f"{runner.path}/sessions/{session}/end", {"reason": f"curl said {secret}"})
+    admin.post(f"{runner.path}/requeue", {"reason": f"with {secret}"})
+    admin.post(f"{runner.path}/cancel", {"reason": f"because of {secret}"})
+    record = runner.record()
+    assert record["sessions"][0]["reason"] == "curl said [redacted]"
+    assert record["queue"][0]["reason"] == "with [redacted]"
+    assert record["cancelled"]["reason"] == "because of [redacted]"
+    assert secret not in admin.get("/api/audit").text
+
+
 def test_a_brief_is_there_before_the_first_session_and_for_known_services_alone(runner: Runner) -> None:
     assert runner.run in runner.get(f"{runner.path}/brief").text
     for answer in (

@@ -75,3 +75,11 @@ def test_the_log_says_who_did_what_newest_first(store: Store) -> None:
     assert newest == [(3, "token.revoke"), (2, "run.cancel")]
     assert (cancelled.actor, cancelled.detail) == ("tok_bob", {})
     assert (created.actor, created.detail) == ("tok_ada", {"spec": SPEC})
+
+
+def test_an_error_names_no_value_of_the_row_that_was_refused(store: Store) -> None:
+    """What the server logs of a database that is busy or full must not have the address of a hook in it."""
+    with pytest.raises(IntegrityError) as error, store.writing() as writer:
+        for _ in range(2):
+            writer.add_token("rxa_twice", Role.REVIEWER, "not to be logged", NOON)
+    assert "not to be logged" not in str(error.value)
