@@ -1,10 +1,12 @@
 """How a command finds its Exchange: the options that name it, where it is, and the token that opens it."""
 
+import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
@@ -42,22 +44,34 @@ def connected_exchange(data: Path | None, url: str | None) -> Iterator["Exchange
 
 
 def connect(url: str, folder: Path) -> "Exchange":
-    """With RX_TOKEN, else RX_ADMIN_TOKEN, else, for an Exchange on this machine, the data folder's own token."""
+    """With RX_TOKEN, else RX_ADMIN_TOKEN, else, for the Exchange that serves the data folder, the folder's own."""
     from research_exchange.client import Exchange
 
     kept = folder / "admin-token"
     token = os.environ.get("RX_TOKEN") or os.environ.get("RX_ADMIN_TOKEN")
-    if not token and _is_here(url) and kept.exists():
+    if not token and _serves(url, folder) and kept.exists():
         token = kept.read_text().strip()
     return Exchange(url, token)
 
 
-def _is_here(url: str) -> bool:
-    from urllib.parse import urlsplit
+def _serves(url: str, folder: Path) -> bool:
+    """Whether the Exchange at this address says that it serves this folder: to no other goes the folder's token."""
+    from research_exchange.server.process import SERVER_FILE
 
+    try:
+        announced = str(json.loads((folder / SERVER_FILE).read_text())["url"])
+        return _place(url) == _place(announced)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _place(url: str) -> tuple[str, int | None]:
+    """Host and port, where all names of this machine are one. Raises ValueError for what is no address."""
     from research_exchange.server.door import is_loopback
 
-    return is_loopback(urlsplit(url).hostname or "")
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return "localhost" if is_loopback(host) else host, parts.port
 
 
 def exit_code(judgment: Mapping[str, Any]) -> int:

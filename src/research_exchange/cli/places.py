@@ -18,7 +18,7 @@ EvidenceUrl = Annotated[
     typer.Option(
         envvar="RX_EVIDENCE_URL",
         show_envvar=False,
-        help="Where evidence is kept, as s3://BUCKET/PREFIX?endpoint=URL; by default $RX_EVIDENCE_URL, else in the data "
-        "folder.",
+        help="Where evidence is kept, as s3://BUCKET/PREFIX?endpoint=URL; by default $RX_EVIDENCE_URL, else in the "
+        "data folder.",
     ),
 ]

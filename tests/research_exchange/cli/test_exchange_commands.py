@@ -118,18 +118,19 @@ def test_runs_are_listed_by_where_they_stand_a_page_at_a_time(rx: Rx, exchange: 
 
 
 def test_a_listing_fits_eighty_columns_and_has_no_colour_in_a_pipe(
-    served: ServedExchange, exchange: Exchange, run: Run
+    rx: Rx, exchange: Exchange, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    environment = {**os.environ, "RX_URL": served.url, "COLUMNS": "80"}
-    environment.pop("NO_COLOR", None)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("NO_COLOR")
     exchange.register(json.dumps({**SPEC, "title": "A title that goes on and on, " * 5}).encode())
-    for command in (["runs"], ["show", run.id], ["specs"], ["ideas"], ["logs", run.id], ["--help"], ["logs", "--help"]):
-        command = [sys.executable, "-m", "research_exchange.cli", *command]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
-        assert "\x1b" not in done.stdout
-        assert max(map(len, done.stdout.splitlines() or [""])) <= 80, command
-        if command[-1] == "specs":
-            assert re.match(r"exp_\w{10}  .{16}  A title that goes on and on, .*…", done.stdout.splitlines()[1])
+    exchange.add_idea("An idea that goes on and on, " * 5, triage="A note that goes on and on, " * 5)
+    commands = ["runs", f"show {run.id}", "specs", "ideas", "tokens", "audit", "hooks", "queue", f"logs {run.id}"]
+    said = {command: rx(*command.split()) for command in [*commands, "--help", "logs --help"]}
+    for command, answer in said.items():
+        assert answer.code == 0, command
+        assert "\x1b" not in answer.out, command
+        assert max(map(len, answer.out.splitlines() or [""])) <= 80, command
+    assert re.match(r"exp_\w{10}  .{16}  A title that goes on and on, .*…", said["specs"].out.splitlines()[1])
 
 
 def test_what_happened_to_a_run_is_a_line_for_each_thing(rx: Rx, exchange: Exchange, run: Run) -> None:
@@ -232,15 +233,19 @@ def test_a_hook_is_added_listed_and_removed_and_keeps_its_deliveries(rx: Rx, exc
     assert rx("hook", "add", "pigeon").code == 2
 
 
-def test_the_token_of_this_machine_stays_on_it(rx: Rx, served: ServedExchange, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_token_of_a_data_folder_goes_to_its_own_exchange_alone(
+    rx: Rx, served: ServedExchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from research_exchange.cli.exchange import connect
 
     monkeypatch.delenv("RX_ADMIN_TOKEN", raising=False)
     monkeypatch.delenv("RX_TOKEN", raising=False)
-    assert connect(served.url, served.data)._http.token == served.admin_token
-    assert connect("https://exchange.example.org", served.data)._http.token is None
+    assert connect(served.url, served.data).token == served.admin_token
+    assert connect(served.url.replace("127.0.0.1", "localhost"), served.data).token == served.admin_token
+    for elsewhere in ("https://exchange.example.org", f"http://127.0.0.1:{free_port()}", "http://127.0.0.1:port"):
+        assert connect(elsewhere, served.data).token is None
     monkeypatch.setenv("RX_TOKEN", "rxa_mine")
-    assert connect("https://exchange.example.org", served.data)._http.token == "rxa_mine"
+    assert connect("https://exchange.example.org", served.data).token == "rxa_mine"
 
 
 def test_what_a_dead_script_left_is_sent_with_a_token_made_for_it(
