@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from research_exchange.server.exchange import Exchange
-from research_exchange.store import database
+from research_exchange.store import engines
 from research_exchange.web import create_app
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.conftest import Caller, Runner, start_run
@@ -102,7 +102,7 @@ def test_an_error_of_our_own_has_that_shape_too(
 
 
 def test_a_database_that_stays_locked_is_said_to_be_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(database, "BUSY_TIMEOUT_MS", 100)
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", 100)
     with in_thread(create_app(tmp_path)) as url, httpx.Client(base_url=url, verify=NO_TLS) as http:
         runner = start_run(Caller(http, (tmp_path / "admin-token").read_text().strip()))
         with closing(sqlite3.connect(tmp_path / "exchange.sqlite3", isolation_level=None)) as holder:
