@@ -4,9 +4,12 @@ A credential in an update is the one thing that is not stored as it came. The up
 must not be kept, so `[redacted]` stands in its place, and both the answer and the run's record say so (R-169, R-243).
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+
+from sqlalchemy.exc import DatabaseError
 
 from research_exchange.credentials import find_credential, redact
 from research_exchange.documents.gates import Flag
@@ -18,6 +21,8 @@ from research_exchange.server.folding import Folds
 from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare_inline
 from research_exchange.server.recording import Recording
 from research_exchange.store import Clock, Store, Writer
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -136,8 +141,15 @@ class Updating:
                 assert run is not None, "an update of it is on record"
                 remarks = self._folds.remarks(reader, run, stored)
         if remarks.is_final:
-            self._recording.settle(run_id)
+            self._record_end(run_id)
         return remarks.flags
+
+    def _record_end(self, run_id: str) -> None:
+        """The update is stored and is acknowledged; an outcome that cannot be recorded now is recorded later."""
+        try:
+            self._recording.settle(run_id)
+        except (ApiError, OSError, DatabaseError) as error:
+            log.warning("The outcome of %s cannot be recorded yet: %s", run_id, error)
 
 
 def _session(writer: Writer, run_id: str, named: str | None) -> tuple[str | None, list[str]]:

@@ -12,6 +12,7 @@ from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.judgment import Judgment, judge
+from research_exchange.server.errors import ApiError
 from research_exchange.server.folding import Folds
 from research_exchange.store import (
     BlobStore,
@@ -23,6 +24,7 @@ from research_exchange.store import (
     RefusalRecord,
     RunRecord,
     SessionRecord,
+    StorageUnreachable,
     Store,
     UpdateHead,
 )
@@ -117,9 +119,21 @@ def evidence_file(record: EvidenceRecord, blobs: BlobStore) -> EvidenceFile:
         sha256=record.sha256,
         size=record.size,
         update=record.update,
-        content=partial(blobs.read, record.sha256),
+        content=partial(_content, blobs, record.sha256),
         after=record.after if record.update is None else record.update - 1,
     )
+
+
+def _content(blobs: BlobStore, sha256: str) -> bytes:
+    """What is not known must not be judged: a store that is away says nothing about the file.
+
+    Raises:
+        ApiError: 503 while the evidence store does not answer.
+    """
+    try:
+        return blobs.read(sha256)
+    except StorageUnreachable as away:
+        raise ApiError(503, f"{away} Ask again later.") from None
 
 
 def recorded_judgment(outcome: OutcomeRecord) -> dict[str, JsonValue]:

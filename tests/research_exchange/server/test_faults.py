@@ -14,6 +14,9 @@ import httpx
 import pytest
 
 from research_exchange.evidence import MAX_FILES
+from research_exchange.server.exchange import Exchange
+from research_exchange.server.housekeeping import Housekeeping
+from research_exchange.store import FolderBlobs, StorageUnreachable
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.conftest import Runner, SteppingClock
 from tests.research_exchange.server.serving import get, new_run, post, served, start
@@ -146,6 +149,23 @@ def test_a_full_disk_is_called_by_its_name(runner: Runner, monkeypatch: pytest.M
         answer = runner.upload("a.txt", b"x", "log")
     assert (answer.status_code, "disk is full" in answer.json()["error"]) == (507, True)
     assert runner.upload("a.txt", b"x", "log").status_code == 201
+
+
+def test_an_evidence_store_that_does_not_answer_costs_neither_the_final_update_nor_its_verdict(
+    runner: Runner, exchange: Exchange, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not to know whether a file is there says nothing about the run: the outcome waits until it is known."""
+
+    def away(*_: object) -> bytes:
+        raise StorageUnreachable("The evidence store does not answer.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderBlobs, "read", away)
+        assert runner.finish(150).status_code == 201
+        assert runner.get(f"{runner.path}/judgment").status_code == 503
+        assert runner.record()["outcomes"] == []
+    Housekeeping(exchange.store, exchange.clock, exchange.recording, exchange.queue).tend()
+    assert runner.record()["recorded"]["recorded_verdict"] == "supported"
 
 
 def test_a_database_that_somebody_locks_for_seconds_holds_up_no_reader(runner: Runner, data: Path) -> None:
