@@ -8,7 +8,14 @@ from urllib.parse import quote
 
 from research_exchange.documents.evidence import EvidenceLost
 from research_exchange.documents.gates import Problem
-from research_exchange.evidence import MAX_FILE_BYTES, Admission, AdmissionStatus, InlineFile, source_url_problems
+from research_exchange.evidence import (
+    MAX_FILE_BYTES,
+    MAX_FILES,
+    Admission,
+    AdmissionStatus,
+    InlineFile,
+    source_url_problems,
+)
 from research_exchange.server.errors import ApiError
 from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare, prepare_incoming, refused_entry
 from research_exchange.store import Clock, Incoming, Store
@@ -105,7 +112,8 @@ class Attachments:
             return []
         with self._store.reading() as reader:
             held = {record.name: record for record in reader.evidence(run_id) if record.update == update}
-        prepared = [self.fetch(file) for file in files if file.name not in held]
+        wanted = [file for file in files if file.name not in held]
+        prepared = [*map(self.fetch, wanted[:MAX_FILES]), *map(_not_fetched, wanted[MAX_FILES:])]
         with self._store.writing() as writer:
             intake = Intake(writer, self._store.blobs, self._clock, run_id)
             answers = intake.take(prepared, update)
@@ -114,3 +122,10 @@ class Attachments:
         return answers + [
             FileAnswer(file.name, Admission(AdmissionStatus.UNCHANGED, file.kind, file.sha256)) for file in known
         ]
+
+
+def _not_fetched(file: InlineFile) -> Prepared:
+    """One of more files than any run may have (R-163): nobody waits for them."""
+    expected, action = f"at most {MAX_FILES} files in a run", "Put related records into one file."
+    found = Problem("R-163", file.path, expected, "one more", action)
+    return refused_entry(replace(file, problems=(found,)))

@@ -38,6 +38,13 @@ class Doorkeeper:
                 "This Exchange does not answer under the name in the request's Host header; open it under localhost, "
                 "or start it with that name in RX_HOSTS.",
             )
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy that goes by the other one of them would take a part of this body for somebody's next request.
+            return error_response(
+                400,
+                "A request says how long it is once: by Content-Length or by Transfer-Encoding.",
+                headers={"Connection": "close"},
+            )
         declared = headers.get("content-length", "0")
         if not declared.isascii() or not declared.isdigit():
             return error_response(400, "The header Content-Length is the number of bytes of the body.")

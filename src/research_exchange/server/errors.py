@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 
@@ -71,6 +71,7 @@ def add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _not_routed)
     app.add_exception_handler(RequestValidationError, _bad_parameter)
     app.add_exception_handler(OperationalError, _database_busy)
+    app.add_exception_handler(DataError, _no_such_value)
     app.add_exception_handler(BlobTooLarge, _too_large)
     app.add_exception_handler(OSError, _storage_refused)
     app.add_exception_handler(ClientDisconnect, _gone)
@@ -117,6 +118,13 @@ async def _database_busy(request: Request, error: Exception) -> Response:
     if "disk is full" in str(error):
         return error_response(507, f"The Exchange's disk is full. {_NOT_ACKNOWLEDGED}")
     return error_response(503, f"The Exchange's database is busy or unreachable at the moment. {_NOT_ACKNOWLEDGED}")
+
+
+async def _no_such_value(request: Request, error: Exception) -> Response:
+    """PostgreSQL takes no NUL in a text and no number beyond its columns, also where it is only asked for one."""
+    return error_response(
+        422, "A name or number of the request is none that can be on record: it holds NUL, or is huge."
+    )
 
 
 async def _gone(request: Request, error: Exception) -> Response:

@@ -36,15 +36,20 @@ def sign_ins_of(request: Request) -> SignIns:
     return cast("SignIns", request.app.state.sign_ins)
 
 
+def is_still_good(exchange: Exchange, who: Caller) -> bool:
+    """Whether the token that somebody came in with has neither ended nor been revoked since."""
+    if who.actor == ADMIN:
+        return True
+    with exchange.store.reading() as reader:
+        token = reader.token_with_id(who.actor)
+    return token is not None and not token.why_refused(exchange.clock())
+
+
 def session_of(request: Request, exchange: ExchangeService) -> Session | None:
     """The browser session of a request, while the token that it began with is still good."""
     cookie = request.cookies.get(COOKIE)
     session = sign_ins_of(request).session(cookie) if cookie else None
-    if session is None or session.caller.actor == ADMIN:
-        return session
-    with exchange.store.reading() as reader:
-        token = reader.token_with_id(session.caller.actor)
-    return None if token is None or token.why_refused(exchange.clock()) else session
+    return session if session is not None and is_still_good(exchange, session.caller) else None
 
 
 BrowserSession = Annotated[Session | None, Depends(session_of)]

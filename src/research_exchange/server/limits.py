@@ -1,5 +1,6 @@
 """How much a request may carry (R-240, R-163), and reading a body under such a cap."""
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable
 from typing import TypeVar
 
@@ -14,6 +15,8 @@ MAX_UPDATE_BYTES = 48 * MIB
 MAX_SPEC_BYTES = 4 * MIB
 MAX_CONTROL_BYTES = 64 * 1024
 """For the small documents that start runs and end sessions."""
+MOST_SILENCE = 60.0
+"""Seconds without a further byte of a body, after which its sender is taken for gone."""
 MAX_PAGE = 200
 """Most rows of one listing."""
 
@@ -29,10 +32,10 @@ async def capped(chunks: AsyncIterable[bytes], limit: int) -> AsyncGenerator[byt
     """A body piece by piece, until it has more than `limit` bytes.
 
     Raises:
-        ApiError: 413 when it has more. Its rest is read and dropped, as far as that is reasonable.
+        ApiError: 413 when it has more. Its rest is read and dropped, as far as that is reasonable. 408 when it stops.
     """
     total = 0
-    async for chunk in chunks:
+    async for chunk in _while_it_comes(chunks):
         total += len(chunk)
         if total <= limit:
             yield chunk
@@ -40,6 +43,19 @@ async def capped(chunks: AsyncIterable[bytes], limit: int) -> AsyncGenerator[byt
             break
     if total > limit:
         raise ApiError(413, f"This request may carry {limit:,} bytes at most; send less, or send it in parts.")
+
+
+async def _while_it_comes(chunks: AsyncIterable[bytes]) -> AsyncGenerator[bytes, None]:
+    pieces = aiter(chunks)
+    while True:
+        try:
+            async with asyncio.timeout(MOST_SILENCE):
+                chunk = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise ApiError(408, f"Nothing more of the body came for {MOST_SILENCE:g} s; send it again.") from None
+        yield chunk
 
 
 async def read_body(request: Request, limit: int) -> bytes:

@@ -76,11 +76,12 @@ class Notifications:
             self._thread.join(2 * SEND_SECONDS)
 
     def send_due(self) -> int:
-        """Try each message whose time has come, once; says how many that were."""
-        now = self._clock()
+        """Try messages whose time has come, each once, the oldest first; says how many that were."""
+        now, status = self._clock(), DeliveryStatus.PENDING
         with self._store.reading() as reader:
-            pending = reader.deliveries(MAX_AT_ONCE, 0, status=DeliveryStatus.PENDING)
-        due = [each for each in reversed(pending) if _is_due(each, now)]
+            # All of them: many that wait for their pause must not stand before one that nobody has tried yet.
+            pending = reader.deliveries(reader.count_deliveries(status=status), 0, status=status)
+        due = [each for each in reversed(pending) if _is_due(each, now)][:MAX_AT_ONCE]
         for delivery in due:
             if self._stopped.is_set():
                 break

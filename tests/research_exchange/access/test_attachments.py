@@ -5,6 +5,7 @@ from pathlib import Path
 
 import httpx
 
+from research_exchange.evidence import MAX_FILES
 from research_exchange.server.fetching import Fetcher
 from research_exchange.server.outside import Outside
 from research_exchange.web import create_app
@@ -53,3 +54,17 @@ def test_an_attachment_is_retained_and_its_signed_address_is_not(data: Path) -> 
     kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert SIGNED not in shown
     assert SIGNED.encode() not in kept and b"its-token" not in kept
+
+
+def test_no_more_is_fetched_for_an_update_than_a_run_may_have(data: Path) -> None:
+    """R-163: an update that names thousands of addresses must not keep the Exchange asking for hours."""
+    with service(lambda request: Reply(content=request.path.encode()), "files.example") as served:
+        app = create_app(data, outside=Outside(fetcher=Fetcher({"files.example"}, network=served.network)))
+        with in_thread(app) as url, httpx.Client(base_url=url, timeout=60, verify=NO_TLS) as http:
+            runner = start_run(Caller(http, (data / "admin-token").read_text().strip()))
+            address = "https://files.example/attachments"
+            files = [{"name": f"{n}.txt", "kind": "log", "source_url": f"{address}/{n}"} for n in range(MAX_FILES + 2)]
+            answer = runner.update({"status": "running", "evidence": {"version": 1, "files": files}})
+        statuses = [each["status"] for each in answer.json()["evidence"]]
+        assert statuses == ["accepted"] * MAX_FILES + ["rejected"] * 2
+        assert len(served.requests) == MAX_FILES

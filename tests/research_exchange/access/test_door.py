@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from research_exchange.client import Exchange
-from research_exchange.server import BadSetting, Door
+from research_exchange.server import BadSetting, Door, limits
 from research_exchange.server.door import LOOPBACK_NAMES, PER_CALLER, name_of
 from research_exchange.server.ratelimit import MOST_CALLERS, Buckets, Rate
 from research_exchange.web import create_app
@@ -69,10 +69,29 @@ def test_another_name_than_the_exchanges_own_is_not_answered(nobody: Caller) -> 
         assert nobody.http.get("/health", headers={"Host": host}).status_code == 200
 
 
+def _answer_to(caller: Caller, request: bytes) -> bytes:
+    with socket.create_connection((caller.http.base_url.host, caller.http.base_url.port or 80), timeout=20) as line:
+        line.sendall(request)
+        return line.recv(4096)
+
+
 def test_a_body_that_is_declared_too_large_is_not_waited_for(nobody: Caller) -> None:
-    with socket.create_connection((nobody.http.base_url.host, nobody.http.base_url.port or 80), timeout=20) as line:
-        line.sendall(b"POST /api/specs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n")
-        assert line.recv(4096).startswith(b"HTTP/1.1 413")
+    request = b"POST /api/specs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999\r\n\r\n"
+    assert _answer_to(nobody, request).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_of_two_lengths_is_refused(nobody: Caller) -> None:
+    """A proxy that goes by the other length would take the rest of this body for the next request."""
+    both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    answer = _answer_to(nobody, b"POST /api/specs HTTP/1.1\r\nHost: localhost\r\n" + both)
+    assert answer.startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_that_stops_is_not_waited_for_for_ever(admin: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits, "MOST_SILENCE", 0.2)
+    head = f"POST /api/specs HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {admin.token}\r\n".encode()
+    answer = _answer_to(admin, head + b'Content-Length: 100\r\n\r\n{"title"')
+    assert answer.startswith(b"HTTP/1.1 408")
 
 
 def test_whoever_asks_too_often_is_told_when_to_come_back(data: Path) -> None:

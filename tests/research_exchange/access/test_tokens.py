@@ -208,3 +208,14 @@ def test_who_did_what_is_on_record(admin: Caller) -> None:
     assert [each["action"] for each in admin.get("/api/audit", params={"subject": spec}).json()["audit"]] == [
         "spec.add"
     ]
+
+
+def test_a_stream_ends_with_its_token(closed: Caller) -> None:
+    runner, given = start_run(closed), give(closed, "reviewer")
+    headers = {"Authorization": f"Bearer {given['token']}"}
+    with closed.http.stream("GET", f"{runner.path}/events", headers=headers) as answer:
+        lines = answer.iter_lines()
+        assert next(lines).startswith("retry")
+        assert delete(closed, f"/api/tokens/{given['id']}").status_code == 200
+        runner.update(scenarios.progress(1, 0.5))
+        assert "data" not in "".join(lines)

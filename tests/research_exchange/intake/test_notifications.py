@@ -15,7 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from research_exchange.server import ApiError, Exchange
+from research_exchange.server import ApiError, Exchange, notifications
 from research_exchange.server.access import FIRST_ADMIN
 from research_exchange.server.ideas import IdeaText
 from research_exchange.server.notifications import PAUSES
@@ -153,6 +153,19 @@ def test_a_later_attempt_arrives(told: Told) -> None:
     told.clock.now += PAUSES[0]
     told.send()
     assert told.statuses(hook) == [("run.ended#1", "delivered", 2, "answered 204")]
+
+
+def test_messages_that_wait_stand_before_none_that_is_due(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A receiver that was away for a while gets the others at once, and not when the first ones are given up."""
+    monkeypatch.setattr(notifications, "MAX_AT_ONCE", 2)
+    hook = told.hook()
+    for _ in range(3):
+        told.fail(told.run())
+    told.receiver.answers = [500, 500]
+    assert told.send() == 2
+    told.clock.now += timedelta(seconds=1)
+    assert told.send() == 1
+    assert sorted(status for _, status, *_ in told.statuses(hook)) == ["delivered", "pending", "pending"]
 
 
 def test_a_clock_that_was_set_back_keeps_no_message_waiting(told: Told) -> None:

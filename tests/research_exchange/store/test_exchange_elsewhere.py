@@ -16,7 +16,7 @@ from tests.services.seaweedfs import CREDENTIALS, SeaweedFS
 
 
 @contextmanager
-def _served(data: Path, database_url: str, evidence_url: str) -> Iterator[Caller]:
+def _served(data: Path, database_url: str, evidence_url: str | None = None) -> Iterator[Caller]:
     app = create_app(data, database_url=database_url, evidence_url=evidence_url)
     with in_thread(app) as url, httpx.Client(base_url=url, timeout=60, verify=NO_TLS) as http:
         yield Caller(http, (data / "admin-token").read_text().strip())
@@ -44,3 +44,13 @@ def test_a_run_is_judged_and_read_again_from_another_folder(
         assert admin.get(f"/api/runs/{runner.run}/judgment").json() == recorded
     assert not (tmp_path / "first" / "exchange.sqlite3").exists()
     assert not (tmp_path / "first" / "blobs").exists()
+
+
+def test_what_postgresql_cannot_even_be_asked_for_is_not_an_error_of_our_own(
+    postgresql_url: str, tmp_path: Path
+) -> None:
+    with _served(tmp_path, postgresql_url) as admin:
+        updates = f"{start_run(admin).path}/updates"
+        asked = ("/api/runs/a%00", "/api/specs/a%00/lint", "/runs/a%00", "/?spec=a%00", f"{updates}/2147483648")
+        assert {path: admin.get(path).status_code for path in asked} == dict.fromkeys(asked, 422)
+        assert admin.post("/api/runs", b'{"spec_id": "\\u0000"}').status_code == 422

@@ -8,11 +8,13 @@ from fastapi import APIRouter, Header, Query
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
+from research_exchange.server.access import Caller
 from research_exchange.server.bell import TooManyWatchers
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.errors import ApiError, unknown_run
 from research_exchange.server.events import Event, Position, events
 from research_exchange.server.exchange import Exchange
+from research_exchange.server.guards import PerhapsCaller, is_still_good
 from research_exchange.server.routes.described import answers_bytes
 
 routes = APIRouter(tags=["events"])
@@ -34,10 +36,13 @@ _HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 def get_events(
     run_id: str,
     exchange: ExchangeService,
+    who: PerhapsCaller,
     last_event_id: Annotated[str | None, Header(max_length=200)] = None,
     since: Annotated[str | None, Query(max_length=200)] = None,
 ) -> StreamingResponse:
     """Server-sent events: all that was, then all that comes. With `Last-Event-ID`, what came after that event.
+
+    A stream ends with the token that it was asked for with.
 
     `since` says the same for whoever cannot send that header at first, as a browser.
 
@@ -48,7 +53,7 @@ def get_events(
         if reader.run(run_id) is None:
             raise unknown_run(run_id)
     return StreamingResponse(
-        _stream(exchange, run_id, _position(last_event_id or since)), 200, _HEADERS, "text/event-stream"
+        _stream(exchange, who, run_id, _position(last_event_id or since)), 200, _HEADERS, "text/event-stream"
     )
 
 
@@ -60,14 +65,16 @@ def _position(last: str | None) -> Position:
         raise ApiError(422, sentence) from None
 
 
-async def _stream(exchange: Exchange, run_id: str, position: Position) -> AsyncIterator[bytes]:
+async def _stream(exchange: Exchange, who: Caller | None, run_id: str, position: Position) -> AsyncIterator[bytes]:
     yield f"retry: {COME_BACK_AFTER_MS}\n\n".encode()
     try:
         with exchange.bell.listening(run_id) as happened:
             quiet = 0.0
             while not exchange.bell.is_closed:
                 happened.clear()
-                found = await run_in_threadpool(_read, exchange, run_id, position)
+                found = await run_in_threadpool(_read, exchange, who, run_id, position)
+                if found is None:
+                    return
                 for event in found:
                     position, quiet = event.position, 0.0
                     yield event.encode()
@@ -84,6 +91,9 @@ async def _stream(exchange: Exchange, run_id: str, position: Position) -> AsyncI
         yield b": too many watch at the moment; come back later\n\n"
 
 
-def _read(exchange: Exchange, run_id: str, since: Position) -> list[Event]:
+def _read(exchange: Exchange, who: Caller | None, run_id: str, since: Position) -> list[Event] | None:
+    """None where nothing more is for the asker to read."""
+    if who is not None and not is_still_good(exchange, who):
+        return None
     with exchange.store.reading() as reader:
         return list(events(reader, run_id, since))
