@@ -80,6 +80,7 @@ def test_wrong_labels_fail_until_they_are_repaired(served: ServedExchange) -> No
     run = new_run(served, spec())
     status, rules = audited(run, tasks(wrong=12))
     assert (status, "R-196" in rules) == ("failed", True)
+    assert "R-197" not in rules, "the errors are counted as they are"
     repaired = [{**row, "item_id": f"{row['item_id']}-repaired"} for row in tasks()]
     assert audited(run, repaired) == ("passed", set())
     assert len(run.record()["evidence"]) == 5, "the evaluation set is the same file"
