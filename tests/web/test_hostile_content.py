@@ -22,6 +22,32 @@ def _hostile_spec() -> dict[str, object]:
     )
 
 
+def _hostile_parts() -> dict[str, object]:
+    """Every structured part, with the attack wherever a text may stand."""
+    check = {"after_restore": 0, "source": "server_response", "actual": ATTACK, "actual_config": {ATTACK: ATTACK}}
+    start = {"base_checkpoint": ATTACK, "checkpoint_uri": ATTACK, "loaded_checkpoint_uri": ATTACK, "source": ATTACK}
+    arm = {"arm": "trained", "initialization": start, "restore_count": 0, "optimizer_checks": [check]}
+    score = {"arm": ATTACK, "metric": ATTACK, "value": 1, "evaluator_id": ATTACK, "predictions_ref": ATTACK, "seed": 0}
+    timed = {"seconds": 1, "units": 1, "planned_units": 1, "samples": 1, "gpu_count": 1, "allocation_source": ATTACK}
+    return {
+        "initialization_provenance": {"version": 1, "arms": [arm]},
+        "evaluation": {"version": 1, "evaluators": {ATTACK: {ATTACK: ATTACK, "parser": ATTACK}}, "scores": [score]},
+        "adaptation_manifests": [
+            {
+                "arm": "trained",
+                "pair": ATTACK,
+                "warmup_batches": 0,
+                "adaptation_batch_ids": [ATTACK],
+                "adaptation_batch_hash": "0" * 64,
+            }
+        ],
+        "feasibility": {"source": ATTACK, "effective_config": {ATTACK: ATTACK}, "measurements": {ATTACK: timed}},
+        "generation_audit": {"version": 1, "dataset_file": ATTACK, "counts": {"generated": 1}},
+        "cleanup": {"stopped": [ATTACK], "remaining": [ATTACK]},
+        "capacity_block": {"error": ATTACK, "comparison_steps_completed": 0, "released_clients": True},
+    }
+
+
 def _report(reporter: Reporter) -> None:
     session = reporter.session()
     reporter.update({"status": "running", "activation_calibration": {"values": {ATTACK: ATTACK}, "note": ATTACK}})
@@ -31,6 +57,7 @@ def _report(reporter: Reporter) -> None:
         arms = {ATTACK: {ATTACK: value}, "unknown " + ATTACK: {ATTACK: value}}
         reporter.update({"status": "running", "summary": ATTACK, "metrics": {ATTACK: value, "arms": arms}})
     reporter.update({"status": ATTACK, "verdict": ATTACK, "completed_arms": [ATTACK, "made up " + ATTACK]})
+    reporter.update({"status": "running", **_hostile_parts()})
     reporter.raw_update(f'{{"{ATTACK}'.encode())
     for name in (ATTACK.replace("/", "|"), BIDI, "plain.html"):
         reporter.upload(name, ATTACK.encode(), ATTACK)
@@ -40,14 +67,21 @@ def _report(reporter: Reporter) -> None:
     reporter.end_session(session, ATTACK)
 
 
-def test_nothing_that_a_runner_writes_becomes_markup(browser: Browser, server: Served) -> None:
+def report_attacks(server: Served) -> Reporter:
+    """A run that says everything that it can say in words that would be markup."""
     reporter = Reporter(server, _hostile_spec())
     _report(reporter)
     final = scenarios.final(150, outcome_reason=ATTACK, summary=ATTACK, original_hypothesis_tested=False)
     reporter.session()
     reporter.upload("observations.jsonl", scenarios.observations(150))
     reporter.update(final)
-    for url in (reporter.page, server.url):
+    return reporter
+
+
+def test_nothing_that_a_runner_writes_becomes_markup(browser: Browser, server: Served) -> None:
+    reporter = report_attacks(server)
+    spec_page = f"{reporter.page}/spec"
+    for url in (reporter.page, server.url, f"{reporter.page}/updates/2", spec_page, f"{reporter.page}/brief"):
         browser.open(url)
         assert browser.run("return window.hacked") is None
         assert browser.all("img, b.hacked, main script, main style") == []

@@ -4,21 +4,13 @@ from pathlib import Path
 
 from fastapi import FastAPI
 
-from research_exchange.server import (
-    DEFAULT_HOST,
-    DEFAULT_PORT,
-    BadSetting,
-    CannotServe,
-    Door,
-    create_api,
-    opening,
-    serve_app,
-)
+from research_exchange.server import BadSetting, CannotServe, Door, create_api, opening, serve_app
 from research_exchange.server.outside import Outside
 from research_exchange.store import Clock, Identifiers, utc_now
 from research_exchange.web import idea_pages, work_pages
 from research_exchange.web.pages import assets, pages
 from research_exchange.web.run import RunPages
+from research_exchange.whereabouts import DEFAULT_HOST, DEFAULT_PORT
 
 
 def create_app(

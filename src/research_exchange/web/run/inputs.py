@@ -4,6 +4,7 @@ A rule names a place in a document's own words, such as `decision.observations[1
 with such places: its updates, its spec and its files.
 """
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote
@@ -14,7 +15,8 @@ from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import RunState
 from research_exchange.documents.spec import Spec
 
-_STEP = re.compile(r"""\[(\d+)\]|\["((?:[^"\\]|\\.)*)"\]|\.?([^.\[\]]+)""")
+_STEP = re.compile(r"""\[(\d+)\]|\[("(?:[^"\\\x00-\x1f]|\\["\\/bfnrt])*")\]|\.?([^.\[\]]+)""")
+_PLAIN_KEY = re.compile(r"""[^.\[\]"\s]+""")
 _OF_THE_FINAL_UPDATE = frozenset({"status", "verdict", "outcome_reason", "capacity_block", "summary"})
 _REPORTS = {
     "activation_gate": "activation_calibration",
@@ -35,13 +37,19 @@ def steps(path: str) -> list[str | int]:
             return []
         end = step.end()
         place, quoted, name = step.groups()
-        found.append(int(place) if place is not None else name if quoted is None else quoted)
+        found.append(int(place) if place is not None else name if quoted is None else json.loads(quoted))
     return found if end == len(path) else []
 
 
 def anchor(steps: tuple[str | int, ...]) -> str:
-    """The id of a value's line in a document that is shown line by line."""
-    return "at-" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps).lstrip(".")
+    """The id of a value's line in a document that is shown line by line; no other value of the document has it."""
+    return "at-" + "".join(map(_written, steps)).removeprefix(".")
+
+
+def _written(step: str | int) -> str:
+    if isinstance(step, int):
+        return f"[{step}]"
+    return f".{step}" if _PLAIN_KEY.fullmatch(step) else f"[{json.dumps(step, ensure_ascii=False)}]"
 
 
 class Inputs:

@@ -6,6 +6,9 @@ const KINDS = ["session", "update", "evidence", "session_end", "queued", "cancel
 const AT_MOST_EVERY_MS = 1000;
 const WITHOUT_EVENTS_EVERY_MS = 5000;
 
+const OPEN = 1; // EventSource has these names, where there is one.
+const CLOSED = 2;
+
 let stream = null;
 let asked = false;
 let shownAt = 0;
@@ -94,8 +97,8 @@ document.addEventListener("visibilitychange", () => {
 
 setInterval(() => {
   if (!address()) return;
-  if (stream?.readyState !== EventSource.OPEN) lookSoon();
-  if (stream?.readyState === EventSource.CLOSED) leave();
+  if (stream?.readyState !== OPEN) lookSoon();
+  if (stream?.readyState === CLOSED) leave();
   follow();
 }, WITHOUT_EVENTS_EVERY_MS);
 
