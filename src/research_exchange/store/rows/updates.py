@@ -32,10 +32,6 @@ class UpdateReader(Transaction):
     def update(self, run_id: str, sequence: int) -> StoredUpdate | None:
         return self._one_update(run_id, tables.updates.c.sequence == sequence)
 
-    def update_with_key(self, run_id: str, idempotency_key: str) -> StoredUpdate | None:
-        """The update that was posted under this key, whatever its bytes are."""
-        return self._one_update(run_id, tables.updates.c.idempotency_key == idempotency_key)
-
     def newest_and_keyed(self, run_id: str, idempotency_key: str | None) -> tuple[UpdateHead | None, UpdateHead | None]:
         """The run's newest update, and the one that was posted under this key."""
         asked = {"run_id": run_id, "key": idempotency_key}
