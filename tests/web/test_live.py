@@ -2,11 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.serving import Served
+from tests.research_exchange.server.serving import Served, served
 from tests.web.conftest import Browser, Reporter
 
 SOON = 2.5
@@ -95,3 +96,20 @@ def test_a_page_that_nobody_looks_at_asks_for_nothing(browser: Browser, running:
     assert "3 updates so far" in browser.text("#outcome")
     browser.run("window.away = false; document.dispatchEvent(new Event('visibilitychange'))")
     wait(lambda: "4 updates so far" in browser.text("#outcome"), SOON)
+
+
+def test_whoever_has_signed_in_follows_a_run_where_nobody_else_may_look(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RX_REQUIRE_LOGIN", "1")
+    with served(tmp_path / "data") as closed:
+        reporter = Reporter(closed)
+        reporter.session()
+        browser.open(reporter.page)
+        assert browser.text("h1") == "Sign in"
+        browser.one("#token").send_keys(closed.admin_token)
+        browser.one(".sign-in button").click()
+        assert browser.run("return location.href") == reporter.page
+        reporter.train(1)
+        wait(lambda: "2 updates so far" in browser.text("#outcome"), SOON)
+        browser.one(".masthead button").click()
