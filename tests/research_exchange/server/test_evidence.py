@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES
+from research_exchange.evidence import MAX_FILE_BYTES
 from research_exchange.server.attachments import Attachments as Fetching
 from research_exchange.server.attachments import FetchRefused
 from research_exchange.server.exchange import Exchange
@@ -108,12 +108,6 @@ def test_ten_mebibytes_fit_and_one_byte_more_does_not(runner: Runner) -> None:
     assert runner.upload("most.bin", bytes(MAX_FILE_BYTES), "other").status_code == 201
     assert runner.upload("more.bin", bytes(MAX_FILE_BYTES + 1), "other").status_code == 413
     assert [file["size"] for file in runner.record()["evidence"]] == [MAX_FILE_BYTES]
-
-
-def test_the_65th_file_is_refused(runner: Runner) -> None:
-    """R-163."""
-    answers = [runner.upload(f"{n}.txt", b"x", "log").status_code for n in range(MAX_FILES + 1)]
-    assert answers == [201] * MAX_FILES + [422]
 
 
 def test_an_unknown_kind_is_kept_as_other_with_a_note(runner: Runner) -> None:
