@@ -53,7 +53,8 @@ class EndOfSession(BaseModel):
     reason: _Words
 
 
-def exchange_of(request: Request) -> Exchange:
+async def exchange_of(request: Request) -> Exchange:
+    """Asynchronous, because it needs no thread and must not wait for one."""
     exchange = request.app.state.exchange
     assert isinstance(exchange, Exchange)
     return exchange

@@ -1,7 +1,12 @@
 """Health, figures, and what the API says of itself."""
 
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
+import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from research_exchange.server.exchange import Exchange
@@ -26,6 +31,19 @@ def test_health_says_which_part_does_not_answer(nobody: Caller, data: Path, exch
     answer = nobody.get("/health")
     assert (answer.status_code, answer.json()["status"]) == (503, "failing")
     assert answer.json()["checks"] == {"database": "does not answer", "evidence": "ok"}
+
+
+def test_health_is_told_while_everybody_waits_for_the_write_lock(runner: Runner, data: Path) -> None:
+    """A watchdog that gets no answer would restart a server that only waits for a few seconds."""
+    with ThreadPoolExecutor(60) as pool, closing(sqlite3.connect(data / "exchange.sqlite3")) as other:
+        other.execute("BEGIN IMMEDIATE")
+        try:
+            for _ in range(60):
+                pool.submit(runner.begin)
+            time.sleep(1)
+            assert httpx.get(f"{runner.http.base_url}/health", timeout=10).json()["status"] == "ok"
+        finally:
+            other.rollback()
 
 
 def test_the_figures_count_requests_runs_and_judgments(admin: Caller, runner: Runner) -> None:
