@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from research_exchange.cli.console import AsJson, Limit, Offset, display, print_json
-from research_exchange.cli.exchange import Address, Data, connected_exchange
+from research_exchange.cli.exchange import Address, Data, connected_exchange, id_of
 
 token = typer.Typer(help="A token: give one to a person, and revoke it.", no_args_is_help=True)
 
@@ -55,7 +55,10 @@ def give(
 
 @token.command()
 def revoke(
-    token_id: Annotated[str, typer.Argument(metavar="TOKEN", help="Its id, tok_…; `rx tokens` lists them.")],
+    token_id: Annotated[
+        str,
+        typer.Argument(metavar="TOKEN", help="Its id, tok_…; `rx tokens` lists them.", callback=id_of("token", "tok_")),
+    ],
     data: Data = None,
     exchange: Address = None,
     as_json: AsJson = False,

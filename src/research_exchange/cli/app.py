@@ -108,8 +108,19 @@ def main() -> None:
         code = _code_for(trouble)
         if code is None:
             raise
-        print(f"rx: {trouble}", file=sys.stderr)
+        print(f"rx: {_told(trouble)}", file=sys.stderr)
         sys.exit(code)
+
+
+def _told(trouble: Exception) -> str:
+    """Its sentence; where an Exchange names several problems, each on a line of its own."""
+    from research_exchange.client import ExchangeRefused
+
+    if isinstance(trouble, ExchangeRefused) and len(trouble.problems) > 1:
+        return "\n  ".join([trouble.sentence, *trouble.problems])
+    if isinstance(trouble, OSError) and trouble.strerror and trouble.filename:
+        return f"{trouble.filename}: {trouble.strerror}."
+    return str(trouble)
 
 
 def _code_for(trouble: Exception) -> int | None:
@@ -120,12 +131,13 @@ def _code_for(trouble: Exception) -> int | None:
     from research_exchange.client import ExchangeError, ExchangeRefused
     from research_exchange.runner import CannotExecute, NoTimeLeft, ServiceError
     from research_exchange.runner.script import FolderTooLarge
-    from research_exchange.server import CannotServe
 
     match trouble:
-        case ExchangeRefused() | FolderTooLarge() | CannotServe() | CannotExecute() | NoTimeLeft():
+        case ExchangeRefused() | FolderTooLarge() | CannotExecute() | NoTimeLeft():
             return USAGE
         case ServiceError() | ExchangeError() | OSError():
             return NOT_CHECKED
-        case _:
-            return None
+
+    from research_exchange.server import CannotServe
+
+    return USAGE if isinstance(trouble, CannotServe) else None

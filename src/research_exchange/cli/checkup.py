@@ -19,7 +19,7 @@ import httpx
 
 from research_exchange.client import Exchange, ExchangeError
 from research_exchange.runner.services import announced_exchange, training_answers
-from research_exchange.server.access import ADMIN_TOKEN_FILE
+from research_exchange.whereabouts import ADMIN_TOKEN_FILE
 
 __all__ = ["Check", "Place", "checks"]
 

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, display
-from research_exchange.cli.exchange import Address, Data, connected_exchange
+from research_exchange.cli.exchange import RUN_ID, SPEC_ID, Address, Data, connected_exchange
 
 if TYPE_CHECKING:
     from research_exchange.agreement import Side
     from research_exchange.client import Exchange
     from research_exchange.documents.spec import Spec
-
-_RUN_ID, _SPEC_ID = re.compile(r"run_[0-9a-f]{10}"), re.compile(r"exp_[0-9a-f]{10}")
 
 _Run = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or a bundle that rx export wrote.")]
 _Spec = Annotated[str, typer.Argument(metavar="SPEC", help="A spec's JSON file, or the id of a version (exp_…).")]
@@ -31,7 +29,7 @@ def compare(first: _Run, second: _Run, data: Data = None, exchange: Address = No
     from research_exchange.agreement import Standing, agree
     from research_exchange.terminal.comparison import agreement_report
 
-    with _exchange_for((first, second), _RUN_ID, data, exchange) as connected:
+    with _exchange_for((first, second), RUN_ID, data, exchange) as connected:
         found = agree(_side(first, connected), _side(second, connected))
     display(found.to_json(), agreement_report, as_json)
     raise typer.Exit({Standing.AGREE: WELL, Standing.DISAGREE: NOT_WELL}.get(found.standing, NOT_CHECKED))
@@ -45,7 +43,7 @@ def diff(before: _Spec, after: _Spec, data: Data = None, exchange: Address = Non
     from research_exchange.documents.differences import spec_diff
     from research_exchange.terminal.comparison import diff_report
 
-    with _exchange_for((before, after), _SPEC_ID, data, exchange) as connected:
+    with _exchange_for((before, after), SPEC_ID, data, exchange) as connected:
         changes = spec_diff(_spec(before, connected), _spec(after, connected))
     display([change.to_json() for change in changes], diff_report, as_json)
     raise typer.Exit(NOT_WELL if changes else WELL)
@@ -62,7 +60,7 @@ def _exchange_for(
 
 
 def _side(name: str, connected: "Exchange | None") -> "Side":
-    if connected is None or not _RUN_ID.fullmatch(name):
+    if connected is None or not RUN_ID.fullmatch(name):
         return _judged(Path(name))
     with TemporaryDirectory() as folder:
         bundle = Path(folder) / "bundle.zip"
@@ -87,6 +85,6 @@ def _spec(name: str, connected: "Exchange | None") -> "Spec":
     from research_exchange.cli.spec_file import read_spec
     from research_exchange.documents.spec import Spec
 
-    if connected is None or not _SPEC_ID.fullmatch(name):
+    if connected is None or not SPEC_ID.fullmatch(name):
         return read_spec(Path(name))
     return Spec.parse(connected.spec_bytes(name))

@@ -1,6 +1,8 @@
 """What every command shares: exit codes, its common options, and the choice between tables and JSON."""
 
 import json
+import shutil
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -40,6 +42,12 @@ def display(document: _Document, draw: Callable[[_Document], "RenderableType"], 
 def print_json(document: Any) -> None:
     """Two spaces deep, key order kept."""
     print(json.dumps(document, indent=2))
+
+
+def own_name() -> str:
+    """`rx` where the shell finds it, else the path that was typed, such as .venv/bin/rx."""
+    typed = Path(sys.argv[0])
+    return "rx" if shutil.which("rx") or typed.name != "rx" else str(typed)
 
 
 def read_bytes(path: Path, what: str) -> bytes:

@@ -2,7 +2,8 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +11,8 @@ from urllib.parse import urlsplit
 
 import typer
 
-from research_exchange.cli.console import NOT_WELL, WELL
+from research_exchange.cli.console import NOT_WELL, WELL, UsageProblem
+from research_exchange.whereabouts import ADMIN_TOKEN_FILE, SERVER_FILE, default_data_folder, is_loopback
 
 if TYPE_CHECKING:
     from research_exchange.client import Exchange
@@ -23,13 +25,31 @@ Address = Annotated[
     str | None,
     typer.Option("--exchange", help="The address of a running Exchange; by default $RX_URL, else the data folder's."),
 ]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="The run's id: run_ and 10 hexadecimal digits.")]
+
+RUN_ID, SPEC_ID = re.compile(r"run_[0-9a-f]{10}"), re.compile(r"exp_[0-9a-f]{10}")
+
+
+def id_of(what: str, prefix: str) -> Callable[[str], str]:
+    """Lets an id of this kind pass, and raises UsageProblem for anything else."""
+
+    def check(given: str) -> str:
+        if not re.fullmatch(prefix + "[0-9a-f]{10}", given):
+            raise UsageProblem(
+                f"{given!r} is no {what}'s id ({prefix} and 10 hexadecimal digits); `rx {what}s` lists them."
+            )
+        return given
+
+    return check
+
+
+RunId = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The run's id: run_ and 10 hexadecimal digits.", callback=id_of("run", "run_")),
+]
 
 
 def data_folder(data: Path | None) -> Path:
     """As given, else the usual place."""
-    from research_exchange.server.process import default_data_folder
-
     return data or default_data_folder()
 
 
@@ -47,7 +67,7 @@ def connect(url: str, folder: Path) -> "Exchange":
     """With RX_TOKEN, else RX_ADMIN_TOKEN, else, for the Exchange that serves the data folder, the folder's own."""
     from research_exchange.client import Exchange
 
-    kept = folder / "admin-token"
+    kept = folder / ADMIN_TOKEN_FILE
     token = os.environ.get("RX_TOKEN") or os.environ.get("RX_ADMIN_TOKEN")
     if not token and _serves(url, folder) and kept.exists():
         token = kept.read_text().strip()
@@ -56,8 +76,6 @@ def connect(url: str, folder: Path) -> "Exchange":
 
 def _serves(url: str, folder: Path) -> bool:
     """Whether the Exchange at this address says that it serves this folder: to no other goes the folder's token."""
-    from research_exchange.server.process import SERVER_FILE
-
     try:
         announced = str(json.loads((folder / SERVER_FILE).read_text())["url"])
         return _place(url) == _place(announced)
@@ -67,8 +85,6 @@ def _serves(url: str, folder: Path) -> bool:
 
 def _place(url: str) -> tuple[str, int | None]:
     """Host and port, where all names of this machine are one. Raises ValueError for what is no address."""
-    from research_exchange.server.door import is_loopback
-
     parts = urlsplit(url)
     host = parts.hostname or ""
     return "localhost" if is_loopback(host) else host, parts.port

@@ -1,7 +1,7 @@
 """What `rx run`, `rx resume` and `rx redo` share: executing runs here, showing them, and what they came to."""
 
 import json
-import shutil
+import os
 import signal
 import sys
 import threading
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from research_exchange.cli.console import UsageProblem
+from research_exchange.cli.console import UsageProblem, own_name
 from research_exchange.cli.exchange import exit_code
 
 if TYPE_CHECKING:
@@ -48,14 +48,12 @@ def means_of(
     runner: str, agent_command: str | None, profile: str, passed: list[str] | None, limits: list[str] | None
 ) -> "Means":
     """How runs are executed, from the options. Raises UsageProblem where these do not fit together."""
-    import os
-
     from research_exchange.briefs import PROFILE_NAMES
     from research_exchange.runner import AGENT_COMMAND_VARIABLE, Limits, Means
     from research_exchange.runner.environment import named_variables
 
     if runner not in ("local", "agent"):
-        raise UsageProblem(f"There is no runner {runner!r} that executes runs; there are local and agent.")
+        raise UsageProblem(f"There is no runner {runner!r}; local and agent execute runs, and manual is for `rx run`.")
     if profile not in PROFILE_NAMES:
         raise UsageProblem(f"There is no service profile {profile!r}; the profiles are {', '.join(PROFILE_NAMES)}.")
     command = agent_command or os.environ.get(AGENT_COMMAND_VARIABLE)
@@ -126,12 +124,6 @@ def stay_open(url: str, data: Path | None) -> None:
     if sys.stdin.isatty():
         keep_serving(url)
     typer.echo(f"The page opens again with `{own_name()} serve{f' --data {data}' if data else ''}`.")
-
-
-def own_name() -> str:
-    """`rx` where the shell finds it, else the path that was typed, such as .venv/bin/rx."""
-    typed = Path(sys.argv[0])
-    return "rx" if shutil.which("rx") or typed.name != "rx" else str(typed)
 
 
 def _head(console: "Console", launch: "Launch") -> None:

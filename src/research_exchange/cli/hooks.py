@@ -5,11 +5,13 @@ from typing import Annotated
 import typer
 
 from research_exchange.cli.console import AsJson, Limit, Offset, display
-from research_exchange.cli.exchange import Address, Data, connected_exchange
+from research_exchange.cli.exchange import Address, Data, connected_exchange, id_of
 
 hook = typer.Typer(help="A hook: add one, remove it, and see what became of its messages.", no_args_is_help=True)
 
-_HookId = Annotated[str, typer.Argument(metavar="HOOK", help="Its id; `rx hooks` lists them.")]
+_HookId = Annotated[
+    str, typer.Argument(metavar="HOOK", help="Its id; `rx hooks` lists them.", callback=id_of("hook", "hook_"))
+]
 
 
 def hooks(data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:

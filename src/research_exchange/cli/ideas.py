@@ -7,11 +7,16 @@ from typing import Annotated
 import typer
 
 from research_exchange.cli.console import AsJson, Limit, Offset, SpecPath, UsageProblem, display, print_json, read_bytes
-from research_exchange.cli.exchange import Address, Data, connected_exchange
+from research_exchange.cli.exchange import Address, Data, connected_exchange, id_of
 
 idea = typer.Typer(help="An idea: save it, say it anew, sort it, and draft a spec from it.", no_args_is_help=True)
 
-_IdeaId = Annotated[str, typer.Argument(metavar="IDEA", help="The idea's id: idea_ and 10 hexadecimal digits.")]
+_IdeaId = Annotated[
+    str,
+    typer.Argument(
+        metavar="IDEA", help="The idea's id: idea_ and 10 hexadecimal digits.", callback=id_of("idea", "idea_")
+    ),
+]
 _Summary = Annotated[str | None, typer.Option(help="What it is about, in a few sentences.")]
 _Source = Annotated[str | None, typer.Option(help="Where it comes from: an address.")]
 _Triage = Annotated[str | None, typer.Option(help="What is to become of it, and why.")]
@@ -169,6 +174,7 @@ def specs(
 def _write_new(path: Path, text: str) -> None:
     """Raises UsageProblem where it cannot be written, or something is there already."""
     try:
+        path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:

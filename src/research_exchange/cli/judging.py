@@ -1,6 +1,5 @@
 """`rx check`, `rx decide` and `rx judge`: a run as the rules see it, from files or from an Exchange."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,13 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, UsageProblem, display
-from research_exchange.cli.exchange import Address, Data, connected_exchange, exit_code
+from research_exchange.cli.exchange import RUN_ID, Address, Data, connected_exchange, exit_code
 
 if TYPE_CHECKING:
     from research_exchange.cli.intake import Refusal
     from research_exchange.judgment import Judgment
 
-_RUN_ID = re.compile(r"run_[0-9a-f]{10}")
 _FORMS = "a run document (JSON), or a folder with spec.json, updates/ and evidence/"
 
 
@@ -47,7 +45,7 @@ def judge(
 
     A run in files is judged here by the same rules, and nothing is recorded.
     """
-    if _RUN_ID.fullmatch(run):
+    if RUN_ID.fullmatch(run):
         judgment = _judge_on_exchange(run, data, exchange, as_json)
     elif Path(run).exists():
         judgment = _judge_files(Path(run), as_json)

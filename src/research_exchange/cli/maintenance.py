@@ -31,6 +31,8 @@ def backup(
     from research_exchange.store import utc_now
     from research_exchange.store.backups import FileExists, back_up
 
+    if not file.absolute().parent.is_dir():
+        raise UsageProblem(f"There is no folder {file.parent} for the backup; make it, or name another file.")
     with _existing_store(data_folder(data), database_url, evidence_url) as store:
         try:
             manifest = back_up(store, file, utc_now())

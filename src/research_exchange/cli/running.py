@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from research_exchange.cli.console import AsJson, UsageProblem, display
+from research_exchange.cli.console import AsJson, UsageProblem, display, print_json
 from research_exchange.cli.exchange import Address, Data, RunId, connect, connected_exchange, data_folder
 from research_exchange.cli.executing import (
     AgentCommand,
@@ -164,10 +164,15 @@ def cancel(
     reason: Annotated[str, typer.Option(help="Why, in words; it goes on record.")] = "",
     data: Data = None,
     exchange: Address = None,
+    as_json: AsJson = False,
 ) -> None:
     """Cancel a run: its runner stops, and what is finished counts as a partial result."""
     with connected_exchange(data, exchange) as connected:
         connected.cancel(run_id, reason)
+        record = connected.run(run_id).record() if as_json else None
+    if record is not None:
+        print_json(record)
+        return
     typer.echo(f"{run_id} is cancelled; a runner that is at work stops at its next sign of life.")
 
 

@@ -2,13 +2,14 @@
 
 import json
 import re
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from research_exchange.cli.console import AsJson, UsageProblem, display
+from research_exchange.cli.console import AsJson, UsageProblem, display, own_name
 
 _MODEL = "HuggingFaceTB/SmolLM2-135M-Instruct"
 _FILES = ("spec.json", "train.py", "README.md")
@@ -39,7 +40,7 @@ def new(
             (folder / each).write_text(text, encoding="utf-8")
     except OSError as trouble:
         raise UsageProblem(f"{folder} cannot be made: {trouble.strerror}.") from None
-    display({"folder": str(folder), "files": list(_FILES)}, created_report, as_json)
+    display({"folder": str(folder), "files": list(_FILES)}, partial(created_report, rx=own_name()), as_json)
 
 
 def _template(file: str, name: str, model: str) -> str:

@@ -6,12 +6,13 @@ import typer
 
 from research_exchange.cli.exchange import Data, data_folder
 from research_exchange.cli.places import DatabaseUrl, EvidenceUrl
+from research_exchange.whereabouts import DEFAULT_HOST, DEFAULT_PORT
 
 
 def serve(
     data: Data = None,
-    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")] = 8300,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = DEFAULT_HOST,
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")] = DEFAULT_PORT,
     database_url: DatabaseUrl = None,
     evidence_url: EvidenceUrl = None,
     require_login: Annotated[

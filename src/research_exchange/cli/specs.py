@@ -1,6 +1,5 @@
 """The commands that a spec alone is enough for: `rx lint`, `rx power`, `rx brief`, `rx schema`."""
 
-import re
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,13 +18,11 @@ from research_exchange.cli.console import (
     print_json,
     read_bytes,
 )
-from research_exchange.cli.exchange import Address, Data, connected_exchange
+from research_exchange.cli.exchange import SPEC_ID, Address, Data, connected_exchange
 
 if TYPE_CHECKING:
     from research_exchange.briefs import BriefInput
     from research_exchange.documents.spec import Spec
-
-_SPEC_ID = re.compile(r"exp_[0-9a-f]{10}")
 
 
 def lint(spec: SpecPath, as_json: AsJson = False) -> None:
@@ -97,7 +94,7 @@ def brief(
     """
     from research_exchange.terminal.findings import print_brief
 
-    if _SPEC_ID.fullmatch(spec):
+    if SPEC_ID.fullmatch(spec):
         with connected_exchange(data, exchange) as connected:
             written: Mapping[str, Any] = connected.brief(spec, run_id=run_id, profile=profile)
     else:

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from research_exchange.client.errors import ExchangeRefused, ExchangeUnreachable
+from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
 
 __all__ = ["PATIENCE_SECONDS", "Connection", "Json", "as_sentence", "encode"]
 
@@ -57,6 +57,7 @@ class Connection:
         """The first answer that is not "try again".
 
         Raises:
+            ExchangeError: the token cannot be one.
             ExchangeRefused: the answer is a 4xx.
             ExchangeUnreachable: no answer within `patience` seconds.
         """
@@ -127,7 +128,11 @@ class Connection:
 
     @property
     def _headers(self) -> dict[str, str]:
-        return {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        if not self.token:
+            return {}
+        if not (self.token.isascii() and self.token.isprintable()):
+            raise ExchangeError("The token has a character that no token has, such as the end of a line; set it anew.")
+        return {"Authorization": f"Bearer {self.token}"}
 
 
 @functools.cache
@@ -186,4 +191,4 @@ def _accepted(response: httpx.Response) -> httpx.Response:
         sentence, problems = str(answer["error"]), [as_sentence(problem) for problem in answer.get("problems") or ()]
     except (ValueError, KeyError, TypeError, AttributeError):
         sentence, problems = f"The Exchange answered HTTP {response.status_code} without saying why.", []
-    raise ExchangeRefused(" ".join([sentence, *problems]), status=response.status_code, problems=problems)
+    raise ExchangeRefused(sentence, status=response.status_code, problems=problems)

@@ -17,7 +17,9 @@ class ExchangeRefused(ExchangeError):
     """The Exchange understood and said no; asking again would not help."""
 
     def __init__(self, sentence: str, *, status: int, problems: Sequence[str] = ()) -> None:
-        super().__init__(sentence)
+        super().__init__(" ".join([sentence, *problems]))
+        self.sentence = sentence
+        """What was refused, without the problems."""
         self.status = status
         """The HTTP status."""
         self.problems = tuple(problems)

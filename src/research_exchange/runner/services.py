@@ -23,7 +23,7 @@ import httpx
 
 from research_exchange.client import Exchange
 from research_exchange.runner.guarded import GuardedCommand
-from research_exchange.server.process import DEFAULT_PORT, SERVER_FILE
+from research_exchange.whereabouts import DEFAULT_PORT, SERVER_FILE
 
 EXCHANGE_START_SECONDS = 60.0
 TRAINING_START_SECONDS = 600.0

@@ -9,19 +9,10 @@ from research_exchange.server.application import create_api
 from research_exchange.server.door import BadSetting, Door
 from research_exchange.server.errors import ApiError
 from research_exchange.server.exchange import Exchange
-from research_exchange.server.process import (
-    DEFAULT_HOST,
-    DEFAULT_PORT,
-    CannotServe,
-    default_data_folder,
-    opening,
-    serve_app,
-)
+from research_exchange.server.process import CannotServe, opening, serve_app
 from research_exchange.server.views import RunView
 
 __all__ = [
-    "DEFAULT_HOST",
-    "DEFAULT_PORT",
     "ApiError",
     "BadSetting",
     "CannotServe",
@@ -29,7 +20,6 @@ __all__ = [
     "Exchange",
     "RunView",
     "create_api",
-    "default_data_folder",
     "opening",
     "serve_app",
 ]

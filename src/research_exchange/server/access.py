@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from research_exchange.store import Role
+from research_exchange.whereabouts import ADMIN_TOKEN_FILE
 
-ADMIN_TOKEN_FILE = "admin-token"
 ADMIN_TOKEN_VARIABLE = "RX_ADMIN_TOKEN"
 ADMIN = "admin"
 """The actor's name of the administrator's first token, which has no number in the database."""

@@ -4,12 +4,12 @@ On the loopback address, where only this machine's users arrive, reading is open
 Everywhere else a token is asked for.
 """
 
-import ipaddress
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from research_exchange.server.ratelimit import Rate
+from research_exchange.whereabouts import is_loopback
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 REQUIRE_LOGIN_VARIABLE = "RX_REQUIRE_LOGIN"
@@ -71,14 +71,6 @@ class Door:
     def answers(self, host_header: str) -> bool:
         """Whether a request with this Host header is for this Exchange."""
         return self.hosts is None or name_of(host_header) in self.hosts
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine's own users reach a server that listens there."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def name_of(host_header: str) -> str:

@@ -45,11 +45,11 @@ class ApiError(Exception):
 
 
 def unknown_spec(spec_id: str) -> ApiError:
-    return ApiError(404, f"No spec {spec_id!r} is registered here; POST its bytes to /api/specs first.")
+    return ApiError(404, f"No spec {spec_id!r} is registered here; `rx save` (POST /api/specs) saves one.")
 
 
 def unknown_run(run_id: str) -> ApiError:
-    return ApiError(404, f"No run {run_id!r} is known here; GET /api/runs lists those that are.")
+    return ApiError(404, f"No run {run_id!r} is known here; `rx runs` (GET /api/runs) lists those that are.")
 
 
 def error_response(

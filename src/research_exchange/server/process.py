@@ -4,7 +4,7 @@ import json
 import os
 import signal
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,22 +17,11 @@ from research_exchange.server.access import write_private
 from research_exchange.server.bell import Bell
 from research_exchange.server.door import BadSetting
 from research_exchange.store import BadDatabaseUrl, StorageUnreachable
-
-DEFAULT_HOST = "127.0.0.1"
-DEFAULT_PORT = 8300
-SERVER_FILE = "server.json"
+from research_exchange.whereabouts import SERVER_FILE
 
 
 class CannotServe(Exception):
     """Why the server did not start, as one sentence."""
-
-
-def default_data_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """`$RX_DATA`, else `research-exchange` in the user's data folder."""
-    if given := environment.get("RX_DATA"):
-        return Path(given)
-    home = environment.get("XDG_DATA_HOME")
-    return (Path(home) if home else Path.home() / ".local" / "share") / "research-exchange"
 
 
 @contextmanager

@@ -70,7 +70,7 @@ class SpecVersions:
                 raise ApiError(
                     422,
                     f"The spec has {_counted(len(errors), 'error')} and is not saved; `rx lint` explains. "
-                    "A spec from before the rules is saved with ?legacy=true.",
+                    "A spec from before the rules is saved with --legacy (over HTTP: ?legacy=true).",
                     [str(finding) for finding in errors],
                 )
             record = self._record(writer, spec, idea_id, parent)

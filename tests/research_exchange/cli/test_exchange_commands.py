@@ -289,3 +289,33 @@ def test_the_tab_key_completes_commands_and_options(words: str, offered: set[str
     command = Path(sys.executable).with_name("rx")
     done = subprocess.run([command], env={**os.environ, **asked}, capture_output=True, text=True, check=True)
     assert set(done.stdout.split()) == offered
+
+
+@pytest.mark.parametrize("command", ["show", "logs", "resume", "redo", "cancel", "export", "idea show", "token revoke"])
+@pytest.mark.parametrize("given", ["", "../specs", "run_12"])
+def test_what_is_no_id_is_said_to_be_none_and_asks_for_nothing(rx: Rx, command: str, given: str) -> None:
+    answer = rx(*command.split(), given)
+    assert (answer.code, answer.out) == (2, "")
+    assert re.fullmatch(rf"rx: '?{re.escape(given)}'? is no .*\n", answer.err), answer.err
+
+
+def test_each_problem_of_a_refused_spec_stands_on_a_line(rx: Rx, exchange: Exchange, tmp_path: Path) -> None:
+    spec = tmp_path / "spec.json"
+    spec.write_text('{"title": "Nothing but a title"}')
+    answer = rx("save", str(spec))
+    sentence, *problems = answer.err.splitlines()
+    assert answer.code == 2
+    assert "--legacy" in sentence
+    assert problems
+    assert all(problem.startswith("  error R-") for problem in problems)
+
+
+@pytest.mark.parametrize("token", ["rxa_one\r", "rxa_one\nrxa_two", "\N{LEFT DOUBLE QUOTATION MARK}rxa_one"])
+def test_a_token_that_can_be_none_is_told_at_once(
+    rx: Rx, exchange: Exchange, monkeypatch: pytest.MonkeyPatch, token: str
+) -> None:
+    monkeypatch.setenv("RX_TOKEN", token)
+    answer = rx("runs")
+    assert (answer.code, answer.err.count("\n")) == (3, 1)
+    assert "a character that no token has" in answer.err
+    assert "rxa_one" not in answer.err

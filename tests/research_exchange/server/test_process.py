@@ -16,9 +16,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from research_exchange.server import CannotServe, default_data_folder
+from research_exchange.server import CannotServe
 from research_exchange.store import Store
 from research_exchange.web import serve
+from research_exchange.whereabouts import default_data_folder
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.serving import NewRun, Served, get, new_run, post, served, start
 
