@@ -17,6 +17,8 @@ __all__ = ["GuardedCommand"]
 
 _GUARD_SECONDS = 10.0
 """What the guard gets, beyond what the command gets to clean up, before both are killed."""
+_GUARDS_OWN = ("PATH", "LD_LIBRARY_PATH")
+"""All that the guard gets of an environment: the command can read that of the process that started it."""
 
 
 class GuardedCommand:
@@ -64,6 +66,7 @@ class GuardedCommand:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE if output is None else subprocess.DEVNULL,
                 stderr=kept,
+                env={name: os.environ[name] for name in _GUARDS_OWN if name in os.environ},
                 start_new_session=True,
                 pass_fds=holds,
             )

@@ -48,6 +48,17 @@ def test_the_environment_is_exactly_what_was_given(tmp_path: Path) -> None:
     assert names - {"PWD", "SHLVL", "_", "OLDPWD"} == {"PATH", "A"}
 
 
+def test_who_started_the_script_tells_it_nothing_of_the_runners_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Linux every process can read the environment of others of the same user, above all its parent's."""
+    monkeypatch.setenv("SOMEBODYS_KEY", "not-for-a-script")
+    with Script("cat /proc/$PPID/environ", tmp_path, ENVIRONMENT, tmp_path / "log") as script:
+        assert script.wait(20) == 0
+    assert "PATH=" in (tmp_path / "log").read_text()
+    assert "not-for-a-script" not in (tmp_path / "log").read_text()
+
+
 def test_leaving_ends_the_script_and_what_it_started(tmp_path: Path) -> None:
     with Script("sleep 300 & echo $! > child; wait", tmp_path, ENVIRONMENT, tmp_path / "log"):
         child = int(wait_for(tmp_path / "child"))
