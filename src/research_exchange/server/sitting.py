@@ -124,6 +124,8 @@ class Sitting:
             return None
         if first_reading(state)[0] not in MAY_GO_ON:
             return f"Run {run.id} ended with its final update {state.final_update}; start a redo instead."
+        if run.phase is RunPhase.QUEUED:
+            return None
         sessions, entries = reader.sessions(run.id), reader.queue_entries(run.id)
         if not entries or (sessions and entries[-1].queued_at < sessions[-1].started_at):
             return f"Run {run.id} stopped for want of capacity and was not queued again; queue it first."

@@ -97,6 +97,15 @@ def test_want_of_capacity_starts_a_run_again_by_itself_three_times(
     assert len(runner.record()["sessions"]) == 4
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_from_a_run_that_waits(runner: Runner, clock: SteppingClock) -> None:
+    """It was queued after its session began, whatever the times of the two say."""
+    session = runner.begin()
+    clock.jump(hours=-5)
+    runner.update(out_of_capacity())
+    runner.post(f"{runner.path}/sessions/{session}/end", {"exit_code": 0, "reason": "the command ended"})
+    assert runner.post(f"{runner.path}/sessions").status_code == 201
+
+
 def test_a_run_that_capacity_stopped_may_still_succeed(admin: Caller, runner: Runner, clock: SteppingClock) -> None:
     runner.begin()
     runner.update(out_of_capacity())
