@@ -110,6 +110,8 @@ def resume(
         record = connected.run(run_id).record()
         if record["state"]["final_update"] is not None:
             raise UsageProblem(f"{run_id} has posted its final update, so nothing is left to resume; use `rx redo`.")
+        if record["cancelled"] is not None:
+            raise UsageProblem(f"{run_id} was cancelled, so it does not go on; use `rx redo`.")
         kept = WorkFolder.of(folder, run_id)
         with kept.occupied(wait=TAKEOVER_SECONDS):
             resumed = connected.resume(run_id)

@@ -52,6 +52,10 @@ def unknown_run(run_id: str) -> ApiError:
     return ApiError(404, f"No run {run_id!r} is known here; `rx runs` (GET /api/runs) lists those that are.")
 
 
+def unknown_idea(idea_id: str) -> ApiError:
+    return ApiError(404, f"No idea {idea_id!r} is known here; `rx ideas` (GET /api/ideas) lists those that are.")
+
+
 def error_response(
     status: int,
     sentence: str,

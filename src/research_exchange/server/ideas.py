@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 from research_exchange.credentials import find_credential
 from research_exchange.documents.idea import IdeaContext
 from research_exchange.server.access import Caller
-from research_exchange.server.errors import ApiError
+from research_exchange.server.errors import ApiError, unknown_idea
 from research_exchange.store import Clock, IdeaRecord, Identifiers, SnapshotRecord, Store, Writer
 
 
@@ -121,7 +121,7 @@ def _say(writer: Writer, idea_id: str, record: IdeaRecord, text: IdeaText) -> Sn
 
 def _known(idea_id: str, record: IdeaRecord | None, snapshots: list[SnapshotRecord]) -> Idea:
     if record is None:
-        raise ApiError(404, f"No idea {idea_id!r} is known here; GET /api/ideas lists those that are.")
+        raise unknown_idea(idea_id)
     return Idea(record, tuple(snapshots))
 
 

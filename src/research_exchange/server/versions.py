@@ -11,8 +11,8 @@ from research_exchange.lint import Finding, Level, lint
 from research_exchange.power import PowerCard, power_card
 from research_exchange.server.access import Caller
 from research_exchange.server.briefing import brief
-from research_exchange.server.errors import ApiError, unknown_spec
-from research_exchange.store import Clock, Identifiers, Reader, RunPhase, RunRecord, SpecRecord, Store, Writer
+from research_exchange.server.errors import ApiError, unknown_idea, unknown_spec
+from research_exchange.store import Clock, Identifiers, Reader, RunPhase, RunRecord, SpecRecord, Store
 
 NO_RUN = "run_0000000000"
 """In a brief that is read before there is a run."""
@@ -63,6 +63,7 @@ class SpecVersions:
         findings = lint(spec)
         errors = [finding for finding in findings if finding.level is Level.ERROR]
         with self._store.writing() as writer:
+            idea_id, snapshot = _origin(writer, idea_id, parent)
             known = writer.spec_with_digest(spec.sha256)
             if known is not None:
                 return RegisteredSpec(known, is_new=False, findings=findings)
@@ -73,7 +74,16 @@ class SpecVersions:
                     "A spec from before the rules is saved with --legacy (over HTTP: ?legacy=true).",
                     [str(finding) for finding in errors],
                 )
-            record = self._record(writer, spec, idea_id, parent)
+            record = SpecRecord(
+                self._ids.spec(),
+                spec.sha256,
+                spec.title,
+                self._clock(),
+                raw,
+                parent=parent,
+                idea_id=idea_id,
+                idea_snapshot=snapshot,
+            )
             writer.add_spec(record)
             action = "spec.legacy" if errors else "spec.add"
             detail = {"title": record.title, "idea": record.idea_id, "parent": parent, "errors": len(errors)}
@@ -118,23 +128,18 @@ class SpecVersions:
                 raise ApiError(404, f"No run {run_id!r} of {spec_id} is known here.")
             return brief(reader, run, profile).decode()
 
-    def _record(self, writer: Writer, spec: Spec, idea_id: str | None, parent: str | None) -> SpecRecord:
-        if parent is not None:
-            made_from = _known(writer, parent)
-            idea_id = idea_id or made_from.idea_id
-        snapshot = writer.current_snapshot(idea_id) if idea_id is not None else None
-        if idea_id is not None and snapshot is None:
-            raise ApiError(404, f"No idea {idea_id!r} is known here; GET /api/ideas lists those that are.")
-        return SpecRecord(
-            self._ids.spec(),
-            spec.sha256,
-            spec.title,
-            self._clock(),
-            spec.raw,
-            parent=parent,
-            idea_id=idea_id,
-            idea_snapshot=snapshot.number if snapshot else None,
-        )
+
+def _origin(reader: Reader, idea_id: str | None, parent: str | None) -> tuple[str | None, int | None]:
+    """The idea that a version comes from, by default its parent's, and the number of what that says now."""
+    if parent is not None:
+        made_from = _known(reader, parent)
+        idea_id = idea_id or made_from.idea_id
+    if idea_id is None:
+        return None, None
+    snapshot = reader.current_snapshot(idea_id)
+    if snapshot is None:
+        raise unknown_idea(idea_id)
+    return idea_id, snapshot.number
 
 
 def parse_spec(raw: bytes) -> Spec:

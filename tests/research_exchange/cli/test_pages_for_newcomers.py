@@ -17,6 +17,7 @@ PAGES = [
     "docs/how-to/write-an-experiment.md",
     "docs/how-to/report-from-a-script.md",
     "docs/how-to/run-with-an-agent.md",
+    "docs/how-to/review-a-run.md",
     "experiments/arithmetic/README.md",
     "src/research_exchange/harness/scaffold/README.md",
 ]

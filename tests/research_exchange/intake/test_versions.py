@@ -93,3 +93,11 @@ def test_the_parent_of_bytes_that_are_known_stays_what_it_was(admin: Caller) -> 
     again = admin.post("/api/specs", scenarios.spec(), parent=other["id"])
     assert again.status_code == 200
     assert again.json() == first
+
+
+@pytest.mark.parametrize("origin", [{"idea": "idea_0000000000"}, {"parent": "exp_0000000000"}])
+def test_an_origin_that_nobody_knows_is_refused_for_known_bytes_as_well(admin: Caller, origin: dict[str, str]) -> None:
+    for known in (False, True):
+        assert admin.post("/api/specs", scenarios.spec(), **origin).status_code == 404
+        if not known:
+            assert admin.post("/api/specs", scenarios.spec()).status_code == 201
