@@ -83,6 +83,12 @@ def test_a_place_in_the_spec_leads_there_though_the_run_reports_a_part_of_that_n
     assert unquote(address) == "/runs/run_1/spec#at-correctness_preflight.paths[0].kind"
 
 
+def test_a_place_in_a_report_leads_there_though_the_spec_has_a_part_of_that_name() -> None:
+    address = inputs_of(honest_run()).of_path("correctness_preflight.paths[0].errors.baseline_loss")
+    assert address is not None
+    assert unquote(address) == "/runs/run_1/updates/2#at-correctness_preflight.paths[0].errors.baseline_loss"
+
+
 def test_a_row_of_a_file_leads_to_the_file() -> None:
     assert inputs_of(honest_run()).of_path("rows.jsonl[3].value") == "/files/rows.jsonl"
 

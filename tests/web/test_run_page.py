@@ -138,7 +138,7 @@ def test_revisions_of_a_metric_are_shown(browser: Browser, server: Served) -> No
     points = browser.one("polyline.curve").get_attribute("points")
     assert points is not None and len(points.split()) == 3
     browser.one("#metrics summary").click()
-    assert "0.5" in browser.text("#metrics details dl")
+    assert [value.text for value in browser.all("#metrics details dd")] == ["0.5", "0.25"], "newest first"
 
 
 def test_deviations_say_when_they_were_stated(browser: Browser, server: Served) -> None:

@@ -69,6 +69,11 @@ def test_measured_errors_stand_beside_what_is_allowed(browser: Browser, honest: 
     assert "did not measure them itself" in browser.text("#correctness")
 
 
+def test_what_the_spec_does_not_ask_for_is_left_out(browser: Browser, honest: Reporter) -> None:
+    browser.open(honest.page)
+    assert browser.all("#batches, #audit, a[href='#batches'], a[href='#audit']") == []
+
+
 def test_a_projection_stands_beside_its_budget(browser: Browser, honest: Reporter) -> None:
     browser.open(honest.page)
     assert "71.98 of 150 minutes" in browser.text("#budget")
@@ -222,6 +227,11 @@ def test_a_run_that_capacity_stopped_and_that_waits_again_is_no_contradiction(br
     assert browser.all("[role=alert]") == []
     assert "503 capacity exhausted" in browser.text("#budget")
     assert "queued by" in browser.text("#course")
+    reporter.session()
+    reporter.update({"status": "running", "summary": "A machine at last."})
+    browser.open(reporter.page)
+    assert browser.text(".outcome .verdict") == "Running again"
+    assert browser.all("[role=alert]") == []
 
 
 def test_a_legacy_spec_shows_what_is_unknown(browser: Browser, server: Served) -> None:
