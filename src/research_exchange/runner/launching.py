@@ -12,6 +12,7 @@ from research_exchange.runner.agent import agent_errand
 from research_exchange.runner.errors import CannotExecute
 from research_exchange.runner.limits import NO_LIMITS, Limits
 from research_exchange.runner.local import local_errand
+from research_exchange.runner.script import check_folder
 from research_exchange.runner.services import Service
 from research_exchange.runner.sitting import Sitting
 from research_exchange.runner.wall import seconds_left
@@ -106,7 +107,11 @@ def launch(
         legacy: Admit a spec that lint finds errors in.
         redo: Repeat the newest run of the version that was settled, if there is one (R-006).
         queue: Leave the run to a worker.
+
+    Raises:
+        FolderTooLarge: the folder holds more than a script and its small inputs; no run is created then.
     """
+    check_folder(spec_folder)
     spec_id = exchange.register(spec.raw, legacy=legacy)
     redo_of = newest_settled(exchange, spec_id) if redo else None
     run = exchange.create_run(spec_id, redo_of=redo_of, queue=queue)

@@ -19,8 +19,8 @@ class FolderTooLarge(Exception):
     """The folder of a spec holds more than a script and its small inputs."""
 
 
-def copy_folder(source: Path, target: Path) -> None:
-    """A fresh copy of a spec's folder, without hidden files (`.env`, `.git`), caches, and links that lead nowhere."""
+def check_folder(source: Path) -> None:
+    """Raises FolderTooLarge for a folder that no run gets a copy of."""
     size = 0
     for folder, folders, names in os.walk(source, followlinks=True):
         left_out = _left_out(folder, [*folders, *names])
@@ -31,6 +31,15 @@ def copy_folder(source: Path, target: Path) -> None:
                 f"{source} holds more than the {LARGEST_FOLDER_BYTES // 2**20} MiB that a run gets a copy of; "
                 "give the spec a folder of its own."
             )
+
+
+def copy_folder(source: Path, target: Path) -> None:
+    """A fresh copy of a spec's folder, without hidden files (`.env`, `.git`), caches, and links that lead nowhere.
+
+    Raises:
+        FolderTooLarge: it holds more than a script and its small inputs.
+    """
+    check_folder(source)
     shutil.copytree(source, target, ignore=_left_out)
 
 

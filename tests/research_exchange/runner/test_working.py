@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def started(spindle: SpindleServer, *arguments: str, **changes: str) -> "subproc
     )
 
 
-def pids_of(data: Path, known: set[str] = frozenset()) -> tuple[str, list[int]]:  # type: ignore[assignment]
+def pids_of(data: Path, known: Set[str] = frozenset()) -> tuple[str, list[int]]:
     """The run that has written its processes into its RX_WORK, and those."""
     deadline = time.monotonic() + 90
     while time.monotonic() < deadline:
@@ -113,6 +113,19 @@ def test_two_specs_run_at_the_same_time(rx: Rx, served: ServedExchange, exchange
         assert f"Running The run {name} as run_" in ran.stdout
     lines = [line for line in ran.stdout.splitlines() if line.endswith("  Done.")]
     assert len({line.partition("  ")[0] for line in lines}) == 2, "each line says whose it is"
+
+
+def test_a_folder_that_is_too_large_leaves_no_run_behind(
+    rx: Rx, served: ServedExchange, exchange: Exchange, tmp_path: Path
+) -> None:
+    spec = spec_folder(tmp_path / "spec", FINISHES, title="Beside a large file")
+    with (spec.parent / "weights.bin").open("wb") as weights:
+        weights.truncate(101 * 2**20)
+    before = exchange.runs_page()["total"]
+    refused = rx("run", str(spec), "--queue", "--data", str(served.data))
+    assert refused.returncode == 2
+    assert "give the spec a folder of its own" in refused.stderr
+    assert exchange.runs_page()["total"] == before
 
 
 def test_what_is_queued_waits_with_a_reason_and_a_worker_takes_it(
