@@ -122,9 +122,7 @@ def _reference_flags(found: Correctness, posted: Posted | None) -> list[Flag]:
         text = f"reports a reference that is exactly 0 in {show_names(zero)}: the comparison shows little."
         flags.append(Flag("R-106", posted.update, text))
     if posted is not None and wide:
-        text = (
-            f"reports an error beyond atol in {show_names(wide)}, which holds by the reported size of the loss."
-        )
+        text = f"reports an error beyond atol in {show_names(wide)}, which holds by the reported size of the loss."
         flags.append(Flag("R-104", posted.update, text))
     return flags
 
