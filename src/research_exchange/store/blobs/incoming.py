@@ -1,5 +1,6 @@
 """Bytes on their way in: hashed and counted as they come, on this machine's disk before anybody decides about them."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
@@ -72,7 +73,10 @@ def incoming_file(folder: Path, limit: int, store: Callable[[Incoming], None]) -
 
 def remove_old_incoming(folder: Path, older_than_seconds: float) -> int:
     """Remove incoming files that a killed server left; those still being written are young."""
-    found = [path for path in folder.glob(f"{PREFIX}*") if time.time() - path.stat().st_mtime > older_than_seconds]
-    for path in found:
-        path.unlink(missing_ok=True)
-    return len(found)
+    removed = 0
+    for path in folder.glob(f"{PREFIX}*"):
+        with contextlib.suppress(FileNotFoundError):  # its writer has just put it in its place
+            if time.time() - path.stat().st_mtime > older_than_seconds:
+                path.unlink()
+                removed += 1
+    return removed
