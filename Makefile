@@ -28,7 +28,7 @@ demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exc
 # Idle OpenMP threads sleep instead of spinning: the tests start servers that share the cores.
 test: $(INSTALLED) $(CLIENTS) browser services  ## every test, with coverage
 	@$(BIN)/spindle models pull smollm2-135m-instruct
-	@OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist loadgroup --cov --cov-report=term $(ARGS)
+	@OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --cov --cov-report=term $(ARGS)
 
 lint: $(INSTALLED)  ## ruff, mypy --strict, who may import whom
 	@$(BIN)/ruff check .

@@ -9,7 +9,7 @@ WHOLE = ("conformance", "e2e")
 """Folders whose tests look back on each other, or need the machine's cores for themselves; they stay together."""
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A file's tests stay in one process, and so do those of some folders; the longest folders begin first."""
     for item in items:
