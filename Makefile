@@ -25,10 +25,22 @@ demo: $(INSTALLED)  ## train a small language model, and see the verdict the Exc
 	@$(BIN)/spindle models pull smollm2-135m-instruct
 	@$(BIN)/rx run experiments/arithmetic/spec.json --redo auto
 
-# Idle OpenMP threads sleep instead of spinning: the tests start servers that share the cores.
+# Two processes, one for each core of a small machine; their coverage counts together. Idle OpenMP threads sleep instead
+# of spinning: the tests start servers that share the cores.
+TRAINING_TESTS := tests/spindle tests/conformance tests/e2e
+PYTEST := OMP_WAIT_POLICY=passive $(BIN)/python -m pytest --cov --cov-report=
+
 test: $(INSTALLED) $(CLIENTS) browser services  ## every test, with coverage
 	@$(BIN)/spindle models pull smollm2-135m-instruct
-	@OMP_WAIT_POLICY=passive $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --cov --cov-report=term $(ARGS)
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-training test-exchange
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+.PHONY: test-training test-exchange
+test-training:
+	@COVERAGE_FILE=.coverage.training $(PYTEST) $(TRAINING_TESTS) $(ARGS)
+
+test-exchange:
+	@COVERAGE_FILE=.coverage.exchange $(PYTEST) tests $(TRAINING_TESTS:%=--ignore=%) $(ARGS)
 
 lint: $(INSTALLED)  ## ruff, mypy --strict, who may import whom
 	@$(BIN)/ruff check .
