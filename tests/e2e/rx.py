@@ -91,9 +91,16 @@ class RunningRx:
 
     def kill_training_service(self) -> None:
         """kill -9 of the Spindle that it started."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        [spindle] = [int(child) for child in children if b"spindle.cli" in _words(int(child))]
+        command = b"spindle.cli\0serve"
+        [spindle] = [pid for pid in _descendants(self.process.pid) if command in _words(pid)]
         os.kill(spindle, signal.SIGKILL)
+
+
+def _descendants(pid: int) -> Iterator[int]:
+    """Its children and theirs: a guard stands between a runner and what it starts."""
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        yield int(child)
+        yield from _descendants(int(child))
 
 
 def _processes() -> Iterator[int]:
