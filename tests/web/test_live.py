@@ -109,7 +109,7 @@ def test_whoever_has_signed_in_follows_a_run_where_nobody_else_may_look(
         assert browser.text("h1") == "Sign in"
         browser.one("#token").send_keys(closed.admin_token)
         browser.one(".sign-in button").click()
-        assert browser.run("return location.href") == reporter.page
+        wait(lambda: browser.run("return location.href") == reporter.page)
         reporter.train(1)
         wait(lambda: "2 updates so far" in browser.text("#outcome"), SOON)
         browser.one(".masthead button").click()

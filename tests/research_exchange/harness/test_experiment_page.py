@@ -45,6 +45,15 @@ def folder(tmp_path: Path) -> Path:
     return path
 
 
+def wait_after_step_15(script: Path) -> None:
+    """Let the script's first session stand still between two checkpoints, so that it can be broken off there."""
+    text = script.read_text()
+    saving = "        checkpoints.after(learner, step + 1)\n"
+    assert text.count(saving) == 1
+    waiting = "        if step == 14 and not checkpoints.step:\n            __import__('time').sleep(600)\n"
+    script.write_text(text.replace(saving, saving + waiting))
+
+
 def rx(served: ServedExchange, spindle: SpindleServer, *arguments: str) -> "subprocess.Popen[str]":
     command = [sys.executable, "-m", "research_exchange.cli", *arguments, "--data", str(served.data)]
     environment = {name: value for name, value in spindle.client_environment().items() if not name.startswith("RX_")}
@@ -54,12 +63,13 @@ def rx(served: ServedExchange, spindle: SpindleServer, *arguments: str) -> "subp
 def test_the_experiment_breaks_off_goes_on_and_is_judged(
     served: ServedExchange, spindle: SpindleServer, folder: Path
 ) -> None:
+    wait_after_step_15(folder / "train.py")
     running = rx(served, spindle, "run", str(folder / "spec.json"))
     assert running.stdout is not None
     said = []
     for line in running.stdout:
         said.append(line)
-        if line.startswith("step 11/30"):
+        if line.startswith("step 15/30"):
             running.send_signal(signal.SIGINT)
     running.wait(60)
     run_id = "".join(said).partition("/runs/")[2].split()[0]

@@ -4,7 +4,6 @@ The two original specs are carried to that point, each as an honest person would
 """
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -132,25 +131,26 @@ def test_options_that_do_not_fit_are_refused_in_a_sentence(rx: Rx, arguments: li
 
 
 @contextmanager
-def open_process(command: list[str], environment: dict[str, str]) -> Iterator["Popen[str]"]:
-    process = Popen(command, env=environment, stdout=PIPE, stderr=PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.communicate(timeout=60)
+def open_process(command: list[str], environment: dict[str, str], stderr: Path) -> Iterator["Popen[str]"]:
+    with stderr.open("w") as log, Popen(command, env=environment, stdout=PIPE, stderr=log, text=True) as process:
+        try:
+            yield process
+        finally:
+            process.terminate()
 
 
 def test_without_an_exchange_one_is_served_for_as_long_as_the_person_works(
     spindle: SpindleServer, tmp_path: Path
 ) -> None:
     command = [*RX, "run", str(GS1), "--runner", "manual", "--legacy", "--json", "--data", str(tmp_path / "data")]
-    with open_process(command, dict(environment_of(spindle))) as process:
+    log = tmp_path / "stderr.txt"
+    with open_process(command, dict(environment_of(spindle)), log) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
-        lines: list[str] = []
-        threading.Thread(target=lambda: lines.extend(process.stderr or ()), daemon=True).start()
-        said = "".join(iter(process.stdout.readline, "}\n")) + "}"
+        said = ""
+        while not said.endswith("\n}\n"):
+            line = process.stdout.readline()
+            assert line, f"rx ended with {process.wait(60)}: {log.read_text()}"
+            said += line
         given = json.loads(said)
         run = Run(given["url"], given["run"], given["token"], patience=30)
         assert run.update(summary="Still here.") == 1
