@@ -50,7 +50,7 @@ def wait_after_step_15(script: Path) -> None:
     text = script.read_text()
     saving = "        checkpoints.after(learner, step + 1)\n"
     assert text.count(saving) == 1
-    waiting = "        if step == 14 and not checkpoints.step:\n            __import__('time').sleep(600)\n"
+    waiting = "        if step == 14 and not checkpoints.state.resumed:\n            __import__('time').sleep(600)\n"
     script.write_text(text.replace(saving, saving + waiting))
 
 
