@@ -47,6 +47,7 @@ from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
 from research_exchange.harness.service import proxy_headers, service_client
 from research_exchange.harness.signals import largest_logprob_gap, stability_signals
+from research_exchange.harness.tasks import Task, first_line, task_named
 from research_exchange.harness.work import work_folder
 
 __all__ = [
@@ -85,6 +86,7 @@ __all__ = [
     "Schedule",
     "ServedModel",
     "Solution",
+    "Task",
     "audit_generated",
     "capacity_clock",
     "closest_model",
@@ -93,6 +95,7 @@ __all__ = [
     "download_adapter",
     "effective_config",
     "exact_match",
+    "first_line",
     "held_out",
     "input_exhibit",
     "jsonl",
@@ -120,6 +123,7 @@ __all__ = [
     "stability_signals",
     "stop_at",
     "stopped_runs_end",
+    "task_named",
     "weighted",
     "work_folder",
 ]
