@@ -2,15 +2,14 @@
 
 import math
 import re
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from research_exchange import web
-from research_exchange.web.drawing import WIDTH, Point, curve_points, interval_figure, thinned
-from research_exchange.web.presentation import contrast_text, number, signed, size
+from research_exchange.presentation.drawing import WIDTH, Point, curve_points, interval_figure, thinned
+from research_exchange.presentation.figure import figure_style
+from research_exchange.presentation.words import contrast_text, number, signed, size
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -93,8 +92,7 @@ def test_a_contrast_reads_as_a_difference() -> None:
 
 
 def _palettes() -> list[dict[str, str]]:
-    css = (Path(str(web.__file__)).parent / "static" / "style.css").read_text()
-    blocks = re.findall(r":root \{(.*?)\}", css, re.DOTALL)[:2]
+    blocks = re.findall(r":root \{(.*?)\}", figure_style(), re.DOTALL)
     return [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block)) for block in blocks]
 
 

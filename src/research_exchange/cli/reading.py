@@ -117,7 +117,7 @@ def _print_events(events: "Iterator[Event]", as_json: bool) -> None:
 
 def _print_script_logs(connected: "Exchange", run_id: str) -> None:
     """Raises UsageProblem where none was retained."""
-    from research_exchange.terminal.words import printable
+    from research_exchange.presentation.words import printable
 
     names = [file["name"] for file in connected.run(run_id).record()["evidence"] if file["kind"] == "log"]
     if not names:

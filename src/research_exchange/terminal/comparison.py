@@ -6,7 +6,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from research_exchange.documents.fields import show
-from research_exchange.terminal.words import VERDICT_STYLES, Json, literal, printable, section, table
+from research_exchange.presentation.words import printable
+from research_exchange.terminal.words import VERDICT_STYLES, Json, literal, section, table
 
 _STYLES = {"agree": "bold green", "disagree": "bold red", "undecided": "bold yellow", "other_spec": "bold"}
 _ROWS = {

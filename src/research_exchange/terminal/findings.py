@@ -9,9 +9,10 @@ from rich.text import Text
 
 from research_exchange.documents.fields import is_sha256, show
 from research_exchange.documents.json import JsonValue
+from research_exchange.presentation.words import printable
 from research_exchange.terminal.live import clock
 from research_exchange.terminal.record import gates_table, judgment_report, what_is_wrong
-from research_exchange.terminal.words import Json, literal, printable, problems, remarks, section, table, title_line
+from research_exchange.terminal.words import Json, literal, problems, remarks, section, table, title_line
 
 _LEVELS = {
     "error": "Errors: a new version is not saved with these",

@@ -7,6 +7,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from research_exchange.presentation.words import printable
+
 Json = Mapping[str, Any]
 
 VERDICT_STYLES = {"supported": "bold green", "refuted": "bold red", "inconclusive": "bold yellow"}
@@ -18,11 +20,6 @@ STATUS_STYLES = {"passed": "green", "failed": "red", "unverified": "yellow", "un
 def literal(line: str, style: str = "") -> Text:
     """Text as it stands: neither markup nor a control sequence."""
     return Text(printable(line), style=style)
-
-
-def printable(text: str) -> str:
-    """The text with a replacement for each control character, so that it cannot steer a terminal."""
-    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 def title_line(title: str) -> Text:

@@ -13,6 +13,7 @@ from fastapi.responses import FileResponse, JSONResponse
 from research_exchange.documents.evidence import EvidenceLost
 from research_exchange.documents.spec import Spec
 from research_exchange.documents.update import StoredUpdate
+from research_exchange.presentation.figure import stylesheet
 from research_exchange.server import ApiError
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.errors import unknown_run
@@ -29,8 +30,7 @@ RUNS_PER_PAGE, UPDATES_PER_PAGE = 50, 100
 MAX_SHOWN_BYTES = 1024 * 1024
 """Of an update or a spec; a larger one is only offered as it is."""
 
-_HERE = Path(__file__).parent
-_STATIC = {"style.css": "text/css", "live.js": "text/javascript"}
+_SCRIPT = Path(__file__).parent / "static" / "live.js"
 
 pages = APIRouter(include_in_schema=False, dependencies=[Depends(page_reader)])
 assets = APIRouter(include_in_schema=False)
@@ -151,9 +151,13 @@ def brief(run_id: str, visit: Visiting, session: str | None = None) -> Response:
 
 @assets.get("/static/{name}")
 def static(name: str) -> Response:
-    if name not in _STATIC:
-        raise ApiError(404, f"There is no file {name!r} here.")
-    return FileResponse(_HERE / "static" / name, media_type=_STATIC[name], headers={"Cache-Control": "no-cache"})
+    headers = {"Cache-Control": "no-cache"}
+    match name:
+        case "style.css":
+            return Response(stylesheet(), media_type="text/css", headers=headers)
+        case "live.js":
+            return FileResponse(_SCRIPT, media_type="text/javascript", headers=headers)
+    raise ApiError(404, f"There is no file {name!r} here.")
 
 
 def _run(reader: Reader, run_id: str) -> RunRecord:

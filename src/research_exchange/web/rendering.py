@@ -8,12 +8,12 @@ from fastapi import Depends, Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from research_exchange.presentation import words
 from research_exchange.server import Exchange
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.guards import BrowserSession
 from research_exchange.server.sign_in import Session
 from research_exchange.statistics import UNITS
-from research_exchange.web import presentation
 from research_exchange.web.run import RunPages
 from research_exchange.web.wording import changed_passages
 
@@ -35,7 +35,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     for name in _FILTERS:
-        environment.filters[name] = getattr(presentation, name)
+        environment.filters[name] = getattr(words, name)
     environment.globals["unit_meanings"] = UNITS
     environment.globals["changed_passages"] = changed_passages
     return environment

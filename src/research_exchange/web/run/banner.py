@@ -1,27 +1,13 @@
 """The outcome of a run in large letters: what is recorded, what was reported, and what stands between the two."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from research_exchange.documents.fields import as_list, as_mapping
 from research_exchange.documents.json import JsonValue
+from research_exchange.presentation.banner import Banner, recorded_banner
 from research_exchange.server import RunView
 from research_exchange.store import RunPhase
 
 _GOING_ON = frozenset({RunPhase.CREATED, RunPhase.QUEUED, RunPhase.RUNNING})
-
-
-@dataclass(frozen=True)
-class Banner:
-    tone: str
-    """A class of the stylesheet: supported, refuted, withheld, inconclusive, contradicted, running."""
-    label: str
-    headline: str
-    explanation: str
-    recorded: Mapping[str, JsonValue] | None
-    """The judgment that the run ended with; None while it goes on."""
-    objections: tuple[str, ...] = ()
-    """What stands against a definitive verdict besides what `explanation` says."""
 
 
 def banner(view: RunView, recorded: Mapping[str, JsonValue] | None, *, contradicted: bool) -> Banner:
@@ -32,7 +18,7 @@ def banner(view: RunView, recorded: Mapping[str, JsonValue] | None, *, contradic
     """
     if recorded is None or recorded["recorded_verdict"] is None:
         return _waiting(view)
-    return _again(view, recorded) if goes_on(view) else _recorded(recorded, contradicted=contradicted)
+    return _again(view, recorded) if goes_on(view) else recorded_banner(recorded, contradicted=contradicted)
 
 
 def goes_on(view: RunView) -> bool:
@@ -54,21 +40,3 @@ def _again(view: RunView, recorded: Mapping[str, JsonValue]) -> Banner:
     headline = "Waiting in the queue" if view.run.phase is RunPhase.QUEUED else "Running again"
     text = f"It stopped once, {recorded['recorded_verdict']}, and goes on in a fresh session. {recorded['explanation']}"
     return Banner("running", "No verdict yet", headline, text, None)
-
-
-def _recorded(recorded: Mapping[str, JsonValue], *, contradicted: bool) -> Banner:
-    verdict, withheld = str(recorded["recorded_verdict"]), recorded["withheld"]
-    tone, label = verdict, "Recorded by the Exchange"
-    if contradicted:
-        tone, label = "contradicted", "Recorded by the Exchange, but no longer borne out"
-    elif withheld:
-        tone, label = "withheld", "Recorded by the Exchange, which withholds the reported verdict"
-    objections = (str(as_mapping(each).get("text")) for each in as_list(recorded["withheld_because"]))
-    return Banner(
-        tone=tone,
-        label=label,
-        headline=verdict.capitalize(),
-        explanation=str(recorded["explanation"]),
-        recorded=recorded,
-        objections=tuple(text for text in objections if text != recorded["explanation"]),
-    )

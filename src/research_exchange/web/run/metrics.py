@@ -6,7 +6,7 @@ from itertools import islice
 
 from research_exchange.documents.run_state import MetricHistory, RunState
 from research_exchange.documents.spec import Spec
-from research_exchange.web.drawing import Point, curve_points, thinned
+from research_exchange.presentation.drawing import Point, curve_points, thinned
 
 MAX_CURVE_POINTS = 130
 """One for every two units of a curve's width: what lies closer can hardly be told apart."""

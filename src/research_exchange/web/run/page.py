@@ -10,15 +10,16 @@ from weakref import ReferenceType, ref
 from research_exchange.documents.evidence import EvidenceLost
 from research_exchange.documents.gates import Applicability, GateResult
 from research_exchange.judgment import Judgment
+from research_exchange.presentation.banner import Banner
+from research_exchange.presentation.criteria import ComparedNumber, CriterionPanel, compared_numbers, criteria
 from research_exchange.server import Exchange, RunView
 from research_exchange.server.events import Position
 from research_exchange.server.listing import Recorded, recorded_of
 from research_exchange.store import OutcomeRecord, UpdateHead
-from research_exchange.web.run.banner import Banner, banner, goes_on
+from research_exchange.web.run.banner import banner, goes_on
 from research_exchange.web.run.budget import Budget, budget
 from research_exchange.web.run.checks import AuditTable, CorrectnessTable, Manifests, audit, correctness, manifests
 from research_exchange.web.run.course import Course, course
-from research_exchange.web.run.decision import ComparedNumber, CriterionPanel, compared_numbers, criteria
 from research_exchange.web.run.evaluators import EvaluatorPanel, evaluators
 from research_exchange.web.run.inputs import Inputs
 from research_exchange.web.run.metrics import ArmRow, MetricTable, arm_rows, run_metrics

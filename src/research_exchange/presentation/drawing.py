@@ -1,6 +1,6 @@
-"""Geometry of the two small figures on a run's page: an interval against its margin, and a metric's history.
+"""Geometry of figures: an axis, an interval against its margin, and a metric's history.
 
-Pure arithmetic on numbers; the templates turn it into inline SVG.
+Pure arithmetic on numbers, which others turn into SVG.
 """
 
 import math

@@ -7,8 +7,9 @@ from research_exchange.decision import CriterionResult, CriterionState, Decision
 from research_exchange.decision_grid import Grid
 from research_exchange.documents.gates import Provenance
 from research_exchange.judgment import Judgment
-from research_exchange.web.drawing import IntervalFigure, interval_figure
-from research_exchange.web.presentation import contrast_text
+from research_exchange.presentation.figure import Figure
+from research_exchange.presentation.interval import interval_drawing
+from research_exchange.presentation.words import contrast_text
 
 _SETTLED = {
     CriterionState.PASS: "The whole interval lies above the margin: the criterion is met.",
@@ -34,7 +35,7 @@ class CriterionPanel:
     result: CriterionResult
     contrast: str
     settled: str
-    figure: IntervalFigure | None
+    figure: Figure | None
     tally: Tally | None
     """None where the rows are not at hand."""
 
@@ -66,10 +67,11 @@ def compared_numbers(judgment: Judgment) -> tuple[ComparedNumber, ...]:
 
 
 def _panel(result: CriterionResult, grids: Mapping[str, Grid]) -> CriterionPanel:
-    figure = interval_figure(result.effect, result.lower, result.upper, result.margin)
     grid = grids.get(result.metric)
     tally = None if grid is None else _tally(result.weights, grid)
-    return CriterionPanel(result, contrast_text(result.weights), _SETTLED[result.state], figure, tally)
+    return CriterionPanel(
+        result, contrast_text(result.weights), _SETTLED[result.state], interval_drawing(result), tally
+    )
 
 
 def _tally(weights: Mapping[str, int | float], grid: Grid) -> Tally:

@@ -1,4 +1,4 @@
-"""How single values read on a page: numbers, sizes, times and JSON."""
+"""How single values read: numbers, sizes, times and JSON."""
 
 import json
 from collections.abc import Mapping
@@ -61,6 +61,11 @@ def value_text(value: JsonValue) -> str:
     if isinstance(value, float):
         return number(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def printable(text: str) -> str:
+    """The text with a replacement for each control character, so that it cannot steer what shows it."""
+    return "".join(letter if letter.isprintable() or letter == "\n" else "\ufffd" for letter in text)
 
 
 def document(value: JsonValue) -> str:
