@@ -36,7 +36,8 @@ def _elements(places: IntervalFigure, margin: str) -> list[str]:
         *([words] if at < _ROOM_FOR_WORDS * width else []),
         f'<line class="axis" x1="0" x2="{width:g}" y1="{_BASE}" y2="{_BASE}"/>',
         *(
-            f'{_upright("axis", tick.x, _BASE, _BASE + 5)}<text x="{tick.x:g}" y="73" text-anchor="middle">{tick.label}</text>'
+            _upright("axis", tick.x, _BASE, _BASE + 5)
+            + f'<text x="{tick.x:g}" y="73" text-anchor="middle">{tick.label}</text>'
             for tick in places.ticks
         ),
         _upright("zero", places.zero, _TOP, _BASE),
