@@ -44,7 +44,7 @@ class ReferenceLoss(NamedTuple):
 
     loss: float
     derivative: Sequence[NDArray[np.float64]]
-    """d loss / d logprob of every target, one array a sequence."""
+    """d loss / d logprob of every target, one array a sequence, in the shape of its targets."""
 
 
 Reference: TypeAlias = Callable[[Sequence[NDArray[np.float64]]], ReferenceLoss]
@@ -140,7 +140,7 @@ class CorrectnessPreflight:
         """The errors of a loss: two of it by value, two by its whole gradient, and more where the plan lists them."""
         stock, disabled = (self._state.gradient(self._sends(loss)) for loss in (path.stock, path.disabled))
         enabled = self._state.gradient(self._sends(path.enabled))
-        wanted = path.reference(self._state.outputs(_weighted(self._data, [np.zeros(_length(d)) for d in self._data])))
+        wanted = path.reference(self._state.outputs(_weighted(self._data, [np.zeros(_shape(d)) for d in self._data])))
         reference = self._state.gradient(self._sends(lambda client, data: _push(client, data, wanted.derivative)))
         errors = {
             "baseline_loss": parity_errors(disabled.loss, stock.loss),
@@ -247,5 +247,6 @@ def _weighted(data: Sequence[Datum], weights: Sequence[NDArray[np.float64]]) -> 
     ]
 
 
-def _length(datum: Datum) -> int:
-    return len(datum.loss_fn_inputs["target_tokens"].data)
+def _shape(datum: Datum) -> tuple[int, ...]:
+    """[positions], or [positions, targets] where a position has several."""
+    return datum.loss_fn_inputs["target_tokens"].to_numpy().shape

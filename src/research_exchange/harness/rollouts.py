@@ -17,6 +17,7 @@ def sample_groups(
     max_tokens: int,
     stop: Sequence[str] = (),
     seed: int,
+    topk: int = 0,
 ) -> list[list[SampledSequence]]:
     """A group of answers to each prompt, at temperature 1 and from the whole vocabulary: the sampler's own law.
 
@@ -24,6 +25,7 @@ def sample_groups(
         prompts: Token ids.
         stop: Texts that end an answer; without any, the model's own end of sequence does.
         seed: Of the first prompt; each further one takes the next number.
+        topk: How many of the likeliest tokens come with each sampled one, as `topk_logprobs`.
     """
     pending = [
         sampler.sample(
@@ -32,6 +34,7 @@ def sample_groups(
             sampling_params=SamplingParams(
                 temperature=1.0, max_tokens=max_tokens, stop=list(stop) or None, seed=seed + number
             ),
+            topk_sample_logprobs=topk,
         )
         for number, prompt in enumerate(prompts)
     ]

@@ -24,6 +24,20 @@ def test_each_prompt_has_its_group_and_a_seed_of_its_own(learner: tinker.Trainin
     assert groups[0] != groups[1] == draw(6)[0], "the second prompt takes the next number"
 
 
+def test_the_likeliest_tokens_come_along_where_they_are_asked_for(
+    learner: tinker.TrainingClient, tokenizer: Any
+) -> None:
+    sampler = learner.save_weights_and_get_sampling_client().result()
+    prompts = [tokenizer.encode("1+1=")]
+    [[plain], [headed]] = (
+        sample_groups(sampler, prompts, group_size=1, max_tokens=3, seed=1, topk=topk)[0] for topk in (0, 5)
+    )
+    assert plain.topk_logprobs_np is None
+    assert headed.topk_logprobs_np is not None
+    assert headed.topk_logprobs_np.token_ids.shape == (len(headed.tokens), 5)
+    assert list(headed.tokens) == list(plain.tokens)
+
+
 def test_only_the_answer_is_worth_something() -> None:
     answer = SampledSequence("stop", "s", np.array([7, 8], np.int32), np.array([-1.0, -2.0], np.float32))
     datum = policy_datum([1, 2, 3], answer, 0.5)
