@@ -98,7 +98,7 @@ def train_supervised(folder: Path, _: Path) -> Any:
 
 
 class Letters(ProblemEnv):
-    """Any ASCII letter in the answer is right."""
+    """An ASCII letter is right: one token in five of an untrained model."""
 
     def get_question(self) -> str:
         return "Say a letter."
@@ -116,7 +116,7 @@ class Letters(ProblemEnv):
 class LettersDataset(RLDataset):
     def __init__(self, renderer: Any) -> None:
         self.group = ProblemGroupBuilder(
-            env_thunk=partial(Letters, renderer, format_coef=0.0), num_envs=8, dataset_name="letters"
+            env_thunk=partial(Letters, renderer, format_coef=0.0), num_envs=24, dataset_name="letters"
         )
 
     def get_batch(self, index: int) -> list[ProblemGroupBuilder]:
@@ -136,11 +136,11 @@ def train_reinforced(folder: Path, _: Path) -> Any:
     """Groups of rollouts with a KL penalty against the base model, and PPO."""
     log = folder / "reinforced"
     config = rl.Config(
-        learning_rate=2e-2,
+        learning_rate=1e-2,
         dataset_builder=LettersBuilder(),
         model_name=MODEL,
         recipe_name="conformance",
-        max_tokens=3,
+        max_tokens=1,
         log_path=str(log),
         eval_every=0,
         save_every=4,

@@ -45,7 +45,7 @@ def test_supervised_training_lowers_the_loss_and_resumes_where_it_was(scenarios:
 
 def test_reinforcement_learning_raises_the_reward(scenarios: Scenarios) -> None:
     reinforced = of(scenarios, "train_reinforced")
-    assert np.mean(reinforced["reward"][-3:]) > np.mean(reinforced["reward"][:2]) + 0.1
+    assert np.mean(reinforced["reward"][-3:]) > np.mean(reinforced["reward"][:2]) + 0.3
     assert np.isfinite(reinforced["kl"]).all()
     assert abs(reinforced["kl"][0]) < 0.1, "the sampler and the learner disagree"
     assert reinforced["saved"] == ["000004", "000008", "final"] or reinforced["saved"] == ["000004", "final"]
