@@ -2,6 +2,8 @@
 
 import math
 import re
+from collections.abc import Sequence
+from itertools import combinations
 
 import pytest
 from hypothesis import given
@@ -93,13 +95,20 @@ def test_a_contrast_reads_as_a_difference() -> None:
 
 def _palettes() -> list[dict[str, str]]:
     blocks = re.findall(r":root \{(.*?)\}", figure_style(), re.DOTALL)
-    return [dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block)) for block in blocks]
+    return [dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", block)) for block in blocks]
+
+
+def _linear(colour: str) -> list[float]:
+    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    return [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
+
+
+def _product(row: Sequence[float], values: Sequence[float]) -> float:
+    return sum(weight * value for weight, value in zip(row, values, strict=True))
 
 
 def _luminance(colour: str) -> float:
-    channels = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+    return _product((0.2126, 0.7152, 0.0722), _linear(colour))
 
 
 @pytest.mark.parametrize("palette", _palettes(), ids=["light", "dark"])
@@ -136,3 +145,42 @@ def test_a_curve_lies_where_its_updates_are() -> None:
     points = [Point(1, 0.0), Point(2, 1.0), Point(9, 0.5)]
     first, second, last = (float(point.split(",")[0]) for point in curve_points(points).split())
     assert second - first == pytest.approx((last - first) / 8, abs=0.1)
+
+
+@pytest.mark.parametrize("palette", _palettes(), ids=["light", "dark"])
+def test_every_arm_stands_out_from_the_ground(palette: dict[str, str]) -> None:
+    """WCAG 2.2, 1.4.11: 3 to 1."""
+    series = [colour for name, colour in palette.items() if name.startswith("series-")]
+    assert len(set(series)) == 6
+    for colour in series:
+        light, dark = sorted((_luminance(colour), _luminance(palette["paper"])), reverse=True)
+        assert (light + 0.05) / (dark + 0.05) >= 3
+
+
+Rgb = tuple[float, float, float]
+SIGHT: dict[str, tuple[Rgb, Rgb, Rgb]] = {
+    "all cones": ((1, 0, 0), (0, 1, 0), (0, 0, 1)),
+    "protanopia": ((0.152286, 1.052583, -0.204868), (0.114503, 0.786281, 0.099216), (-0.003882, -0.048116, 1.051998)),
+    "deuteranopia": ((0.367322, 0.860646, -0.227968), (0.280085, 0.672501, 0.047413), (-0.01182, 0.04294, 0.968881)),
+    "tritanopia": ((1.255528, -0.076749, -0.178779), (-0.078411, 0.930809, 0.147602), (0.004733, 0.691367, 0.3039)),
+}
+"""What reaches the eye of linear RGB (Machado, Oliveira and Fernandes 2009, at full severity)."""
+XYZ = ((0.4339, 0.3762, 0.1899), (0.2127, 0.7152, 0.0722), (0.0178, 0.1095, 0.8727))
+"""Of linear RGB, relative to the white D65."""
+
+
+def _seen(colour: str, sight: tuple[Rgb, Rgb, Rgb]) -> list[float]:
+    """CIELAB of a colour, as somebody with this sight sees it."""
+    seen = [min(1.0, max(0.0, _product(row, _linear(colour)))) for row in sight]
+    x, y, z = (
+        math.cbrt(value) if value > 0.008856 else 7.787 * value + 16 / 116
+        for value in (_product(row, seen) for row in XYZ)
+    )
+    return [116 * y - 16, 500 * (x - y), 200 * (y - z)]
+
+
+@pytest.mark.parametrize("palette", _palettes(), ids=["light", "dark"])
+@pytest.mark.parametrize("sight", SIGHT)
+def test_no_two_arms_look_alike_to_anybody(palette: dict[str, str], sight: str) -> None:
+    seen = [_seen(colour, SIGHT[sight]) for name, colour in palette.items() if name.startswith("series-")]
+    assert min(math.dist(one, other) for one, other in combinations(seen, 2)) > 25

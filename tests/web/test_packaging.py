@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from research_exchange import presentation, store, web
+from research_exchange import presentation, reports, store, web
 
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("package", [presentation, store, web])
+@pytest.mark.parametrize("package", [presentation, reports, store, web])
 def test_every_file_of_the_package_is_packaged(package: object) -> None:
     config = tomllib.loads((ROOT / "pyproject.toml").read_text())
     patterns = [*config["tool"]["setuptools"]["package-data"]["*"], "*.py"]

@@ -8,7 +8,7 @@ from research_exchange.bundles.build import BundleTooLarge, build, bundle_chunks
 from research_exchange.bundles.integrity import integrity_problems
 from research_exchange.bundles.members import Contents, NotABundle, kept
 from research_exchange.bundles.reading import contents_of, documents_of, open_members, read_record
-from research_exchange.bundles.rejudging import JudgmentCheck, Standing
+from research_exchange.bundles.rejudging import JudgmentCheck, Standing, recheck
 from research_exchange.bundles.verification import Verification, VerificationStatus, verify
 
 __all__ = [
@@ -28,5 +28,6 @@ __all__ = [
     "kept",
     "open_members",
     "read_record",
+    "recheck",
     "verify",
 ]

@@ -17,6 +17,7 @@ from research_exchange.cli import (
     judging,
     maintenance,
     reading,
+    reporting,
     running,
     scaffold,
     serving,
@@ -65,6 +66,7 @@ app.command(rich_help_panel=_RESULT)(judging.check)
 app.command(rich_help_panel=_RESULT)(judging.decide)
 app.command(rich_help_panel=_RESULT)(judging.judge)
 app.command(rich_help_panel=_RESULT)(comparing.compare)
+app.command(rich_help_panel=_RESULT)(reporting.report)
 app.command(rich_help_panel=_RESULT)(bundles.export)
 app.command(rich_help_panel=_RESULT)(bundles.verify)
 app.command(rich_help_panel=_EXCHANGE)(serving.serve)

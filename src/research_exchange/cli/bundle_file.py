@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from research_exchange.bundles import (
+    Contents,
     NotABundle,
     contents_of,
     documents_of,
@@ -12,20 +15,24 @@ from research_exchange.bundles import (
     open_members,
     read_record,
 )
-from research_exchange.bundles.record import RECORD
+from research_exchange.bundles.record import RECORD, RunRecord
 from research_exchange.cli.console import UsageProblem
 from research_exchange.documents.json import DocumentError
 from research_exchange.documents.run_document import RunDocument
 
-__all__ = ["BundledRun", "is_bundle", "read_bundle"]
+if TYPE_CHECKING:
+    from research_exchange.client import Exchange
+
+__all__ = ["BundledRun", "fetch_bundle", "is_bundle", "read_bundle"]
 
 
 @dataclass(frozen=True)
 class BundledRun:
     """A run that was exported, with its bytes in memory."""
 
-    id: str
+    record: RunRecord
     document: RunDocument
+    contents: Contents
 
 
 def is_bundle(path: Path) -> bool:
@@ -51,4 +58,12 @@ def read_bundle(path: Path) -> BundledRun:
         raise UsageProblem(f"{trouble} Name a run (run_ and 10 hexadecimal digits) or a bundle.") from None
     except DocumentError as trouble:
         raise UsageProblem(f"{path} cannot be used: {trouble} `rx verify {path}` says more.") from None
-    return BundledRun(record.run.id, document)
+    return BundledRun(record, document, contents)
+
+
+def fetch_bundle(connected: "Exchange", run_id: str) -> BundledRun:
+    """The run as an Exchange exports it now."""
+    with TemporaryDirectory() as folder:
+        bundle = Path(folder) / "bundle.zip"
+        bundle.write_bytes(connected.bundle(run_id))
+        return read_bundle(bundle)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, UsageProblem, display
+from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, WELL, AsJson, UsageProblem, display, replace_file
 from research_exchange.cli.exchange import Address, Data, RunId, connected_exchange
 
 
@@ -32,7 +32,7 @@ def export(
         sys.stdout.buffer.write(content)
         return
     path = file or Path(f"{run_id}.zip")
-    _replace(path, content)
+    replace_file(path, content)
     written = {"run": run_id, "file": str(path), "size": len(content), "sha256": sha256(content).hexdigest()}
     display(written, exported_line, as_json)
 
@@ -58,14 +58,3 @@ def verify(
     display(report.to_json(), verification_report, as_json)
     codes = {VerificationStatus.VERIFIED: WELL, VerificationStatus.FAILED: NOT_WELL}
     raise typer.Exit(codes.get(report.status, NOT_CHECKED))
-
-
-def _replace(path: Path, content: bytes) -> None:
-    """Writes a file whole or not at all."""
-    incoming = path.with_name(f".{path.name}.incoming")
-    try:
-        incoming.write_bytes(content)
-        incoming.replace(path)
-    except OSError as trouble:
-        incoming.unlink(missing_ok=True)
-        raise UsageProblem(f"{path} cannot be written: {trouble.strerror}.") from None

@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -60,25 +59,19 @@ def _exchange_for(
 
 
 def _side(name: str, connected: "Exchange | None") -> "Side":
-    if connected is None or not RUN_ID.fullmatch(name):
-        return _judged(Path(name))
-    with TemporaryDirectory() as folder:
-        bundle = Path(folder) / "bundle.zip"
-        bundle.write_bytes(connected.bundle(name))
-        return _judged(bundle)
-
-
-def _judged(bundle: Path) -> "Side":
-    """The run in a bundle. Raises UsageProblem where there is none, or one that was changed."""
+    """A run, judged. Raises UsageProblem where a bundle is none, or was changed."""
     from research_exchange.agreement import Side
-    from research_exchange.cli.bundle_file import read_bundle
+    from research_exchange.cli.bundle_file import fetch_bundle, read_bundle
     from research_exchange.judgment import judge
     from research_exchange.updates import fold
 
-    found = read_bundle(bundle)
+    if connected is None or not RUN_ID.fullmatch(name):
+        found = read_bundle(Path(name))
+    else:
+        found = fetch_bundle(connected, name)
     document = found.document
     judgment = judge(document.spec, document.updates, document.evidence, ended=document.ended)
-    return Side(found.id, document.spec, fold(document.spec, document.updates), judgment)
+    return Side(found.record.run.id, document.spec, fold(document.spec, document.updates), judgment)
 
 
 def _spec(name: str, connected: "Exchange | None") -> "Spec":

@@ -60,3 +60,14 @@ def read_bytes(path: Path, what: str) -> bytes:
     if len(content) > MOST_MIB * 2**20:
         raise UsageProblem(f"{path} has more than {MOST_MIB} MiB, so it cannot be meant. Name {what}.")
     return content
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Writes a file whole or not at all. Raises UsageProblem where it cannot be written."""
+    incoming = path.with_name(f".{path.name}.incoming")
+    try:
+        incoming.write_bytes(content)
+        incoming.replace(path)
+    except OSError as trouble:
+        incoming.unlink(missing_ok=True)
+        raise UsageProblem(f"{path} cannot be written: {trouble.strerror}.") from None

@@ -28,18 +28,18 @@ def recorded_banner(recorded: Mapping[str, JsonValue], *, contradicted: bool) ->
         recorded: The judgment on record, with a verdict.
         contradicted: What there is of the run now leads to another verdict.
     """
-    verdict, withheld = str(recorded["recorded_verdict"]), recorded["withheld"]
+    verdict, explanation = str(recorded.get("recorded_verdict")), str(recorded.get("explanation", ""))
     tone, label = verdict, "Recorded by the Exchange"
     if contradicted:
         tone, label = "contradicted", "Recorded by the Exchange, but no longer borne out"
-    elif withheld:
+    elif recorded.get("withheld"):
         tone, label = "withheld", "Recorded by the Exchange, which withholds the reported verdict"
-    objections = (str(as_mapping(each).get("text")) for each in as_list(recorded["withheld_because"]))
+    objections = (str(as_mapping(each).get("text")) for each in as_list(recorded.get("withheld_because")))
     return Banner(
         tone=tone,
         label=label,
         headline=verdict.capitalize(),
-        explanation=str(recorded["explanation"]),
+        explanation=explanation,
         recorded=recorded,
-        objections=tuple(text for text in objections if text != recorded["explanation"]),
+        objections=tuple(text for text in objections if text != explanation),
     )

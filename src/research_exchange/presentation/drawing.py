@@ -16,6 +16,11 @@ CURVE_WIDTH, CURVE_HEIGHT = 260.0, 36.0
 _INSET = 24.0
 _CURVE_INSET = 3.0
 _NARROWEST, _WIDEST = 1e-9, 1e12
+_CLOSE = 1e-9
+"""Values no further apart than this share of their size are drawn as one."""
+_SMALLEST, _LARGEST = 1e-300, 1e305
+_FEWEST_DECIMALS, _MOST_DECIMALS = -5, 5
+"""Of a step whose labels are written out; beyond, in powers of ten."""
 
 
 class Point(NamedTuple):
@@ -24,6 +29,25 @@ class Point(NamedTuple):
     place: int
     """Along the history; each is further right than the one before."""
     value: float
+
+
+class Mark(NamedTuple):
+    """A value of an axis that carries a label."""
+
+    value: float
+    label: str
+
+
+@dataclass(frozen=True)
+class Axis:
+    """From one round value to another, with round steps between."""
+
+    marks: tuple[Mark, ...]
+
+    def place(self, value: float, start: float, stop: float) -> float:
+        """Where a value lies when the axis is drawn from `start` to `stop`."""
+        low, high = self.marks[0].value, self.marks[-1].value
+        return round(start + (value - low) / (high - low) * (stop - start), 2)
 
 
 @dataclass(frozen=True)
@@ -54,14 +78,30 @@ def interval_figure(effect: float, lower: float, upper: float, margin: float) ->
     span = max(marks) - min(marks)
     if not _NARROWEST < span < _WIDEST:
         return None
-    step = _round_step(span)
-    start, stop = math.floor(min(marks) / step), math.ceil(max(marks) / step)
+    drawn = axis(min(marks), max(marks))
+    assert drawn is not None, "this span is one that an axis has"
 
     def place(value: float) -> float:
-        return round(_INSET + (value / step - start) / (stop - start) * (WIDTH - 2 * _INSET), 2)
+        return drawn.place(value, _INSET, WIDTH - _INSET)
 
-    ticks = tuple(Tick(place(n * step), _label(n * step, step)) for n in range(start, stop + 1))
+    ticks = tuple(Tick(place(mark.value), mark.label) for mark in drawn.marks)
     return IntervalFigure(WIDTH, place(effect), place(lower), place(upper), place(margin), place(0.0), ticks)
+
+
+def axis(low: float, high: float, *, least_step: float = 0.0) -> Axis | None:
+    """An axis with room for all values from `low` to `high`, which may be one and the same.
+
+    None for numbers so small or so large that doubles leave no room around them.
+    """
+    largest = max(abs(low), abs(high))
+    if high - low <= _CLOSE * largest:
+        room = largest / 10 or 1.0
+        low, high = low - room, high + room
+    if high - low < _SMALLEST or largest > _LARGEST:
+        return None
+    step = max(_round_step(high - low), least_step)
+    first, last = math.floor(low / step), math.ceil(high / step)
+    return Axis(tuple(Mark(n * step, _label(n * step, step)) for n in range(first, last + 1)))
 
 
 def curve_points(history: Sequence[Point]) -> str:
@@ -106,6 +146,10 @@ def _round_step(span: float) -> float:
 
 
 def _label(value: float, step: float) -> str:
-    digits = max(0, -math.floor(math.log10(step) + 1e-9))
+    decimals = -math.floor(math.log10(step) + 1e-9)
+    if not _FEWEST_DECIMALS <= decimals <= _MOST_DECIMALS:
+        digits = math.floor(math.log10(abs(value)) + 1e-9) + decimals + 1 if value else 1
+        return f"{value:.{digits}g}".replace("-", "−")
+    digits = max(0, decimals)
     text = f"{value:.{digits}f}"
     return text.replace("-", "−") if float(text) != 0 else f"{0:.{digits}f}"

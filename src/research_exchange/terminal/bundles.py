@@ -29,6 +29,13 @@ def exported_line(written: Json) -> Text:
     return literal(f"{written['run']} is in {written['file']}: {written['size']:,} bytes, sha256 {written['sha256']}")
 
 
+def report_line(written: Json) -> Text:
+    """What was written where."""
+    count = sum(file["name"].endswith(".svg") for file in written["files"])
+    files = f"report.html, report.md and {count} {'figure' if count == 1 else 'figures'}"
+    return literal(f"{written['run']}, {written['verdict']}: {files} are in {written['folder']}")
+
+
 def verification_report(report: Json) -> RenderableType:
     """The standing of a bundle, each judgment in it made again, and what is not as it was exported."""
     parts: list[RenderableType] = [title_line(report["title"])] if report["title"] else []

@@ -1,4 +1,4 @@
-"""`rx export`, `rx verify`, `rx compare` and `rx diff`, on a real Exchange and without one."""
+"""`rx export`, `rx verify`, `rx report`, `rx compare` and `rx diff`, on a real Exchange and without one."""
 
 import json
 import subprocess
@@ -6,6 +6,7 @@ import sys
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +97,50 @@ def test_an_unknown_run_and_a_place_that_cannot_be_written_are_said(rx: Rx, runs
     assert (unknown.code, "No run 'run_0000000000' is known here" in unknown.err) == (2, True)
     nowhere = rx("export", runs.first, "no/such/folder.zip", "--exchange", runs.url)
     assert (nowhere.code, "cannot be written: No such file or directory" in nowhere.err) == (2, True)
+
+
+def files_in(folder: str) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
+
+
+def test_a_report_on_a_run_is_the_one_on_its_bundle_packed_or_unpacked(rx: Rx, runs: Runs) -> None:
+    asked = rx("report", runs.first, "--exchange", runs.url)
+    assert (asked.code, asked.err) == (0, "")
+    assert f"{runs.first}, supported: report.html, report.md and 1 figure are in" in " ".join(asked.out.split())
+    found = files_in(f"{runs.first}-report")
+    assert sorted(found) == ["interval-01.svg", "report.html", "report.md"]
+    rx("export", runs.first, "run.zip", "--exchange", runs.url)
+    with zipfile.ZipFile("run.zip") as archive:
+        archive.extractall("unpacked")
+    for form in ("run.zip", "unpacked"):
+        written = json.loads(rx("report", form, "--out", "deep/in/here", "--json").out)
+        assert (written["run"], written["verdict"], written["folder"]) == (runs.first, "supported", "deep/in/here")
+        assert files_in("deep/in/here") == found
+        assert {each["name"]: each["sha256"] for each in written["files"]} == {
+            name: sha256(content).hexdigest() for name, content in found.items()
+        }
+
+
+def test_what_cannot_be_reported_on_is_one_sentence(rx: Rx, runs: Runs, tmp_path: Path) -> None:
+    rx("export", runs.first, "run.zip", "--exchange", runs.url)
+    whole = Path("run.zip").read_bytes()
+    Path("changed.zip").write_bytes(whole.replace(b"Both arms were scored.", b"Both arms were shared."))
+    Path("cut.zip").write_bytes(whole[:-400])
+    Path("notes.txt").write_text("notes")
+    Path("file").write_text("in the way")
+    said = {
+        ("run_0000000000", "--exchange", runs.url): "No run 'run_0000000000' is known here",
+        ("missing.zip",): "missing.zip is not a bundle: there is nothing. Name a run",
+        ("notes.txt",): "notes.txt is not a bundle: it does not start as a zip file",
+        ("changed.zip",): "changed.zip is not as it was exported; `rx verify changed.zip` says where.",
+        ("cut.zip",): "`rx verify cut.zip` says",
+        ("run.zip", "--out", "file/in"): "file/in cannot be made: Not a directory.",
+    }
+    for arguments, sentence in said.items():
+        answer = rx("report", *arguments)
+        assert (answer.code, answer.out) == (2, "")
+        assert sentence in answer.err and answer.err.count("\n") == 1
+    assert not list(tmp_path.glob("*-report"))
 
 
 def test_a_redo_is_compared_with_what_it_repeats(rx: Rx, runs: Runs) -> None:
