@@ -71,10 +71,10 @@ class _Logged:
     metrics: dict[str, dict[_Key, dict[float, float]]]
 
     def add(self, source: str, value: JsonValue) -> bool:
-        """Whether the row has a place: rows without a step, such as observations, belong to no curve."""
+        """Whether the row has a place. Rows without a step, and rows of single items, belong to no curve."""
         row = as_mapping(value)
         step, arm, seed = row.get("step"), row.get("arm"), row.get("seed")
-        if not is_number(step):
+        if not is_number(step) or "item_id" in row:
             return False
         key = _Key(arm if is_text(arm) else None, str(seed) if is_whole(seed) or is_text(seed) else None, source)
         for name, number in row.items():
@@ -96,7 +96,7 @@ def read_curves(document: RunDocument) -> Curves:
         except (DocumentError, EvidenceLost) as trouble:
             notes.append(f"{file.name} cannot be read in full, so some of it may be missing here: {trouble}")
         if any(placed) and not all(placed):
-            notes.append(f"{placed.count(False):,} rows of {file.name} name no step and are not drawn.")
+            notes.append(f"{placed.count(False):,} rows of {file.name} are not drawn: they name no step, or an item.")
     if not logged.metrics:
         for row in _reported(document):
             logged.add(_UPDATES, row)

@@ -53,13 +53,14 @@ def test_two_files_with_the_same_arm_and_seed_stay_apart() -> None:
 
 def test_what_cannot_be_drawn_is_said() -> None:
     broken = File("broken.jsonl", b'{"step": 1, "loss": 2}\n{"step": 2, "loss": NaN}\n')
-    mixed = File("mixed.jsonl", jsonl([{"step": 1, "reward": 0.5}, {"reward": 0.6}, {"step": True, "reward": 1}]))
+    item = {"step": 1, "item_id": "i", "reward": 1.0}
+    mixed = File("mixed.jsonl", jsonl([{"step": 1, "reward": 0.5}, {"reward": 0.6}, {"step": True, "reward": 1}, item]))
     other = File("log.jsonl", jsonl([{"step": 1, "ignored": 1}]), "log")
     found = curves_of(broken, mixed, other, File("observations.jsonl", scenarios.observations(150)))
     assert list(named(found)) == ["loss", "reward"]
     unread, unplaced = found.notes
     assert unread.startswith("broken.jsonl cannot be read in full") and "Line 2" in unread
-    assert unplaced == "2 rows of mixed.jsonl name no step and are not drawn."
+    assert unplaced == "3 rows of mixed.jsonl are not drawn: they name no step, or an item."
 
 
 def test_a_run_that_retains_no_metrics_is_drawn_from_its_updates() -> None:

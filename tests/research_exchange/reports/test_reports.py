@@ -13,7 +13,16 @@ from markdown_it import MarkdownIt
 from research_exchange.bundles.record import Loss
 from research_exchange.reports import Report, html, markdown
 from tests.research_exchange.bundles.exported import Exported, export
-from tests.research_exchange.reports.cases import FILES, File, bundled, jsonl, report_on, with_bytes
+from tests.research_exchange.reports.cases import (
+    ARMS,
+    FILES,
+    File,
+    bundled,
+    jsonl,
+    report_on,
+    training_rows,
+    with_bytes,
+)
 from tests.research_exchange.server import scenarios
 
 ATTACK = "</p></script><script>window.hacked=1</script><img src=x onerror='window.hacked=2'>\"'{{7*7}}<b>|`*_[x](https://a.example)"
@@ -101,6 +110,12 @@ def test_every_metric_arm_and_seed_has_its_curve(report: Report) -> None:
         assert lines == [("single", arm) if n < 3 else ("mean", arm) for arm in "12" for n in range(4)]
         assert f"]({picture.name})" in markdown(report).decode()
     assert Page(html(report)).tags.count("svg") == len(names)
+
+
+def test_an_arm_of_the_spec_looks_alike_whatever_was_logged_first(report: Report) -> None:
+    other = report_on(bundled(File("training.jsonl", jsonl([*training_rows(ARMS[::-1])])), *FILES[1:]))
+    legend = re.findall(r'series-(\d)".*\n<text class="legend".*>(\w+)</text>', other.pictures[2].figure.body)
+    assert legend == [("1", "trained"), ("2", "untrained")]
 
 
 def test_the_same_bundle_gives_the_same_bytes(report: Report) -> None:
