@@ -3,6 +3,8 @@
 `may_use` stands before everything under `/api`: it asks for a token wherever something is written, and for reading too
 unless the door stands open. What a route then does takes one of the others besides. A browser's cookie is as good as
 its token for reading; what it writes goes through the forms of our own pages alone.
+
+They are asynchronous and go to a thread for the database alone: one that has nothing to ask must not wait for a thread.
 """
 
 import re
@@ -10,6 +12,7 @@ from typing import Annotated, cast
 from urllib.parse import parse_qsl, quote
 
 from fastapi import Depends, Request
+from fastapi.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
 from research_exchange.server.access import ADMIN, FIRST_ADMIN, Caller, same_secret
@@ -45,17 +48,19 @@ def is_still_good(exchange: Exchange, who: Caller) -> bool:
     return token is not None and not token.why_refused(exchange.clock())
 
 
-def session_of(request: Request, exchange: ExchangeService) -> Session | None:
+async def session_of(request: Request, exchange: ExchangeService) -> Session | None:
     """The browser session of a request, while the token that it began with is still good."""
     cookie = request.cookies.get(COOKIE)
     session = sign_ins_of(request).session(cookie) if cookie else None
-    return session if session is not None and is_still_good(exchange, session.caller) else None
+    if session is None or not await run_in_threadpool(is_still_good, exchange, session.caller):
+        return None
+    return session
 
 
 BrowserSession = Annotated[Session | None, Depends(session_of)]
 
 
-def optional_caller(request: Request, exchange: ExchangeService, session: BrowserSession) -> Caller | None:
+async def optional_caller(request: Request, exchange: ExchangeService, session: BrowserSession) -> Caller | None:
     """Whose token the request carries, in its header or, for reading, by its cookie; None when it carries none.
 
     Raises:
@@ -67,7 +72,7 @@ def optional_caller(request: Request, exchange: ExchangeService, session: Browse
     scheme, _, secret = header.partition(" ")
     if scheme.lower() != "bearer" or not secret.strip():
         raise _no_token()
-    return holder(request, exchange, secret.strip())
+    return await run_in_threadpool(holder, request, exchange, secret.strip())
 
 
 def holder(request: Request, exchange: Exchange, secret: str) -> Caller:
@@ -94,7 +99,7 @@ def caller_with(token: TokenRecord) -> Caller:
 PerhapsCaller = Annotated[Caller | None, Depends(optional_caller)]
 
 
-def caller(who: PerhapsCaller) -> Caller:
+async def caller(who: PerhapsCaller) -> Caller:
     """Whose token the request carries.
 
     Raises:
@@ -108,7 +113,7 @@ def caller(who: PerhapsCaller) -> Caller:
 WhoAsks = Annotated[Caller, Depends(caller)]
 
 
-def may_use(request: Request, exchange: ExchangeService, who: PerhapsCaller) -> None:
+async def may_use(request: Request, exchange: ExchangeService, who: PerhapsCaller) -> None:
     """What every route under `/api` asks for. What is open to a reader at the door is open to anybody with a token too.
 
     Raises:
@@ -122,10 +127,10 @@ def may_use(request: Request, exchange: ExchangeService, who: PerhapsCaller) -> 
     elif not door_of(request).open_reads:
         if who is None:
             raise _no_token()
-        _require_readable(request, exchange, who)
+        await run_in_threadpool(_require_readable, request, exchange, who)
 
 
-def page_reader(request: Request, exchange: ExchangeService, who: PerhapsCaller) -> Caller | None:
+async def page_reader(request: Request, exchange: ExchangeService, who: PerhapsCaller) -> Caller | None:
     """Who reads a page: None where the door stands open and nobody has signed in.
 
     Raises:
@@ -138,11 +143,11 @@ def page_reader(request: Request, exchange: ExchangeService, who: PerhapsCaller)
             raise _no_token()
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         raise HTTPException(303, "Sign in first.", {"Location": f"/sign-in?next={quote(asked, safe='')}"})
-    _require_readable(request, exchange, who)
+    await run_in_threadpool(_require_readable, request, exchange, who)
     return who
 
 
-def overview_reader(request: Request, who: PerhapsCaller) -> None:
+async def overview_reader(request: Request, who: PerhapsCaller) -> None:
     """Stands, besides `may_use` or `page_reader`, before what shows further runs beside the one that is named.
 
     Raises:
@@ -152,12 +157,12 @@ def overview_reader(request: Request, who: PerhapsCaller) -> None:
         raise _not_its_own()
 
 
-def admin_only(who: WhoAsks) -> None:
+async def admin_only(who: WhoAsks) -> None:
     if who.role is not Role.ADMIN:
         raise ApiError(403, "This takes an administrator's token.")
 
 
-def researcher_only(who: WhoAsks) -> None:
+async def researcher_only(who: WhoAsks) -> None:
     """Lets researchers and administrators pass."""
     if not who.may_research:
         raise ApiError(
@@ -165,15 +170,15 @@ def researcher_only(who: WhoAsks) -> None:
         )
 
 
-def runner_only(run_id: str, who: WhoAsks, exchange: ExchangeService) -> None:
+async def runner_only(run_id: str, who: WhoAsks, exchange: ExchangeService) -> None:
     """Lets the run's own runner pass."""
-    _require_run(exchange, run_id)
+    await run_in_threadpool(_require_run, exchange, run_id)
     if not who.runs(run_id):
         raise ApiError(403, f"This takes the token of the runner of {run_id}, given out when that run was created.")
 
 
-def runner_or_researcher(run_id: str, who: WhoAsks, exchange: ExchangeService) -> None:
-    _require_run(exchange, run_id)
+async def runner_or_researcher(run_id: str, who: WhoAsks, exchange: ExchangeService) -> None:
+    await run_in_threadpool(_require_run, exchange, run_id)
     if not who.runs(run_id) and not who.may_research:
         raise ApiError(403, f"This takes the token of the runner of {run_id}, or a researcher's or an administrator's.")
 
