@@ -1,0 +1,244 @@
+"""What is run: the spec's plan, and what the command line changes of it, which is stated as deviations."""
+
+import argparse
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import tinker
+from tinker.types import AdamParams
+from tinker.types.optimizer import OptimizerConfigBase
+
+from research_exchange.harness import HarnessError, Item
+from research_exchange.harness.tasks import TASKS, Task, task_named
+
+from .baselines import Mode, Similarity
+
+__all__ = ["Arm", "Options", "Plan", "options"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side of the comparison."""
+
+    name: str
+    role: str
+    mode: Mode
+    group_size: int
+    groups_per_batch: int
+    """Prompts of a step."""
+    steps: int
+    seed: int
+    """Of the sampling."""
+    init_seed: int
+    """Of the adapter."""
+    tau: float
+    """Of the similarity weights; without effect in an arm that has none."""
+
+    @property
+    def rollouts_per_step(self) -> int:
+        return self.group_size * self.groups_per_batch
+
+    def batch(self, problems: Sequence[Item], step: int) -> list[Item]:
+        """The problems of a step: the next ones of the fixed order, from the beginning again where it ends."""
+        start = step * self.groups_per_batch
+        return [problems[number % len(problems)] for number in range(start, start + self.groups_per_batch)]
+
+    def sampling_seed(self, step: int) -> int:
+        """Of the first prompt of a step; each further prompt takes the next number."""
+        return 1_000_000 * self.seed + 1_000 * step
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line says; None where it says nothing."""
+
+    base_url: str | None
+    model: str | None
+    lora_rank: int | None
+    lr: float | None
+    max_tokens: int | None
+    steps: int | None
+    rollouts_per_step: int | None
+    seed: int | None
+    advantage_mode: Mode | None
+    tau: float | None
+    task: str | None
+    eval_items: int | None
+    gsm8k: Path | None
+    """A folder with GSM8K; None to download it."""
+    log_path: Path | None
+    """Where state is kept; None for the run's own folder."""
+    measure_base: bool
+    similarity_table: bool
+    spec: Path
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything that defines the experiment."""
+
+    base_model: str
+    lora_rank: int
+    optimizer: Mapping[str, float]
+    """Every setting of AdamW, the learning rate included, fixed when a client is created."""
+    arms: tuple[Arm, ...]
+    similarity: Similarity
+    task: str
+    eval_items: int
+    max_tokens: int
+    """Of an answer."""
+
+    @classmethod
+    def of_spec(cls, spec: Mapping[str, Any]) -> "Plan":
+        treatment = next(arm for arm in spec["arms"] if arm["role"] == "treatment")
+        return cls(
+            base_model=spec["base_model"],
+            lora_rank=spec["lora_rank"],
+            optimizer=spec["restoration_preflight"]["groups"][0]["arms"][0]["optimizer_config"],
+            arms=tuple(_arm(arm, treatment["tau"]) for arm in spec["arms"]),
+            similarity=Similarity(treatment["vectorizer"]["arguments"]),
+            task=spec["dataset"]["name"],
+            eval_items=spec["eval"]["n_examples"],
+            max_tokens=treatment["max_tokens"],
+        )
+
+    @property
+    def treatment(self) -> Arm:
+        return next(arm for arm in self.arms if arm.role == "treatment")
+
+    @property
+    def baseline(self) -> Arm:
+        return next(arm for arm in self.arms if arm.role == "baseline")
+
+    def changed(self, options: Options) -> "Plan":
+        """This plan with what the command line changes, but for the mode; see `trained`.
+
+        Raises:
+            HarnessError: the rollouts of a step do not divide into an arm's groups.
+        """
+        rate = self.optimizer["learning_rate"] if options.lr is None else options.lr
+        return replace(
+            self,
+            base_model=options.model or self.base_model,
+            lora_rank=options.lora_rank or self.lora_rank,
+            optimizer={**self.optimizer, "learning_rate": rate},
+            arms=tuple(_changed(arm, options) for arm in self.arms),
+            task=options.task or self.task,
+            eval_items=options.eval_items or self.eval_items,
+            max_tokens=options.max_tokens or self.max_tokens,
+        )
+
+    def trained(self, mode: Mode | None) -> tuple[Arm, ...]:
+        """The arms to train: all; those of a mode; or the treatment with the mode of a control in place of its own."""
+        if mode is None:
+            return self.arms
+        of_mode = tuple(arm for arm in self.arms if arm.mode is mode)
+        return of_mode or (replace(self.treatment, mode=mode),)
+
+    def load_task(self, gsm8k: Path | None) -> Task:
+        return task_named(self.task, evaluation=self.eval_items, max_tokens=self.max_tokens, gsm8k_folder=gsm8k)
+
+    def adamw(self) -> AdamParams:
+        return AdamParams(**self.optimizer)
+
+    def new_learner(self, service: tinker.ServiceClient, arm: Arm) -> tinker.TrainingClient:
+        """A client whose optimizer is fixed when it is created; the service fails a step that says otherwise."""
+        optimizer = OptimizerConfigBase.model_validate({"type": "adamw", **self.optimizer})
+        return service.create_lora_training_client(
+            self.base_model, rank=self.lora_rank, seed=arm.init_seed, optimizer=optimizer
+        ).result()
+
+    def deviations(self, written: "Plan", options: Options) -> dict[str, Any]:
+        """What differs from the plan as the spec writes it, in the words of the Exchange's contract (R-075, R-078)."""
+        was, now = _settings(written), _settings(self)
+        stated = [_deviation(name, was[name], now[name]) for name in was if was[name] != now[name]]
+        trained = self.trained(options.advantage_mode)
+        left_out = [arm.name for arm in self.arms if arm.name not in {each.name for each in trained}]
+        if left_out:
+            stated.append(_deviation("arms", "all of the spec", f"without {', '.join(left_out)}"))
+        replaced = [arm for arm in trained if arm not in self.arms]
+        if replaced:
+            stated.append(_deviation("objective", self.treatment.mode, replaced[0].mode))
+        tested = f"One training with the baseline {replaced[0].mode}, by itself." if replaced else ""
+        return {"deviations": stated, "original_hypothesis_tested": not replaced, "tested_instead": tested}
+
+
+def options(arguments: Sequence[str] | None = None) -> Options:
+    """Read the command line; every default is the spec's."""
+    parser = argparse.ArgumentParser(
+        description="GS1 against GRPO: both arms of the spec, one after the other. What a flag changes is a deviation."
+    )
+    parser.add_argument("--base_url", default=os.environ.get("TINKER_BASE_URL"), help="of the training service")
+    parser.add_argument("--model", help="base model")
+    parser.add_argument("--lora_rank", type=int)
+    parser.add_argument("--lr", type=float, help="learning rate of AdamW")
+    parser.add_argument("--max_tokens", type=int, help="of an answer")
+    parser.add_argument("--steps", type=int, help="optimizer steps of an arm")
+    parser.add_argument("--rollouts_per_step", type=int)
+    parser.add_argument("--seed", type=int, help="of adapter and sampling")
+    parser.add_argument("--advantage_mode", type=Mode, choices=list(Mode), help="train the arms of this mode alone")
+    parser.add_argument("--tau", type=float, help="temperature of the similarity weights")
+    parser.add_argument("--task", choices=sorted(TASKS))
+    parser.add_argument("--eval_items", type=int, help="problems held out")
+    parser.add_argument("--gsm8k", type=Path, help="folder with train.jsonl and test.jsonl, instead of a download")
+    parser.add_argument("--log_path", type=Path, help="folder for what an interrupted run goes on from")
+    alone = parser.add_argument_group("to look at something by itself, without a run")
+    alone.add_argument("--spec", type=Path, default=Path(__file__).parents[1] / "spec.json", help="whose plan it is")
+    alone.add_argument("--measure_base", action="store_true", help="print the base model's accuracy")
+    alone.add_argument(
+        "--similarity_table", action="store_true", help="print what each temperature makes of the prompts"
+    )
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def _arm(spec: Mapping[str, Any], tau: float) -> Arm:
+    return Arm(
+        name=spec["name"],
+        role=spec["role"],
+        mode=Mode(spec["advantage_mode"]),
+        group_size=spec["group_size"],
+        groups_per_batch=spec["groups_per_batch"],
+        steps=spec["steps"],
+        seed=spec["seed"],
+        init_seed=spec["init_seed"],
+        tau=spec.get("tau", tau),
+    )
+
+
+def _changed(arm: Arm, options: Options) -> Arm:
+    rollouts = options.rollouts_per_step or arm.rollouts_per_step
+    if rollouts % arm.group_size:
+        raise HarnessError(
+            f"--rollouts_per_step {rollouts} does not divide into groups of {arm.group_size}, which {arm.name} has."
+        )
+    return replace(
+        arm,
+        groups_per_batch=rollouts // arm.group_size,
+        steps=options.steps or arm.steps,
+        seed=arm.seed if options.seed is None else options.seed,
+        init_seed=arm.init_seed if options.seed is None else options.seed,
+        tau=options.tau or arm.tau,
+    )
+
+
+def _settings(plan: Plan) -> dict[str, Any]:
+    """By the names that deviations have."""
+    return {
+        "model": plan.base_model,
+        "lora_rank": plan.lora_rank,
+        "learning_rate": plan.optimizer["learning_rate"],
+        "dataset": plan.task,
+        "evaluator": f"{plan.eval_items} problems, answers of at most {plan.max_tokens} tokens",
+        "steps": [arm.steps for arm in plan.arms],
+        "effective_batch": [arm.rollouts_per_step for arm in plan.arms],
+        "seed": [arm.seed for arm in plan.arms],
+        "tau": plan.treatment.tau,
+    }
+
+
+def _deviation(field: str, original: object, effective: object) -> dict[str, str]:
+    reason = "Asked for on the command line of gs1_vs_grpo.py."
+    return {"field": field, "original": str(original), "effective": str(effective), "reason": reason}

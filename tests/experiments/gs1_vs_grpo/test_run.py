@@ -1,0 +1,171 @@
+"""The whole experiment, small: its gate stops it; revised, it goes on over an interruption to a verdict."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.gs1_vs_grpo.gs1.parity import SDK_REVISION
+from experiments.gs1_vs_grpo.gs1.pilot import measured
+from tests.research_exchange.runner.running import RX, Rx, environment_of, rx_beside
+from tests.servers import MODEL, SpindleServer, tiny_model
+
+FOLDER = Path(__file__).parents[3] / "experiments" / "gs1_vs_grpo"
+STEPS, ROLLOUTS, GROUP, ITEMS = 8, 8, 4, 12
+PATIENCE_SECONDS = 120
+WORDS = ("apples", "pears", "trains", "trams", "books", "coins", "cakes", "shirts", "miles", "hours")
+
+
+@pytest.fixture(scope="module")
+def spindle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpindleServer]:
+    model = writing_numbers(tiny_model(tmp_path_factory.mktemp("model")))
+    server = SpindleServer(model, tmp_path_factory.mktemp("spindle") / "data").start()
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="module")
+def rx(spindle: SpindleServer) -> Rx:
+    return rx_beside(spindle)
+
+
+@pytest.fixture(scope="module")
+def problems(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """GSM8K as to its form: 200 problems of some words, whose answer is 1 or 2."""
+    folder, words = tmp_path_factory.mktemp("gsm8k"), random.Random("words")
+    for split, size in (("train", 200), ("test", 40)):
+        rows = [
+            {"question": " and ".join(words.sample(WORDS, 3)), "answer": f"#### {words.choice([1, 2])}"}
+            for _ in range(size)
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def writing_numbers(directory: Path) -> Path:
+    """The tiny model with a liking for 1, 2 and line breaks, so that it is right now and then."""
+    import torch
+    from transformers import AutoTokenizer, LlamaForCausalLM
+
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    small = LlamaForCausalLM.from_pretrained(directory)
+    config = small.config
+    config.tie_word_embeddings = False
+    model = LlamaForCausalLM(config)
+    model.load_state_dict({**small.state_dict(), "lm_head.weight": small.lm_head.weight.clone()})
+    with torch.no_grad():
+        model.model.embed_tokens.weight[:, 0] = 1.0
+        for text, liking in (("1", 1.5), ("2", 1.5), ("\n", 1.6)):
+            model.lm_head.weight[tokenizer.encode(text)[0], 0] = liking
+    model.save_pretrained(directory)
+    return directory
+
+
+def small_spec(folder: Path, problems: Path, *, tau: float) -> Path:
+    """The spec with little of everything, in a copy of its folder."""
+    shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    spec: dict[str, Any] = json.loads((FOLDER / "spec.json").read_text())
+    spec |= {"title": "GS1 vs GRPO, small", "base_model": MODEL, "lora_rank": 2, "steps": STEPS}
+    spec["eval"]["n_examples"] = ITEMS
+    spec["dataset"]["n_examples"] = STEPS * ROLLOUTS
+    spec["correctness_preflight"]["paths"][0]["baseline_revision"] = SDK_REVISION
+    spec["method"] = f"With tau = {tau:g}."
+    spec["command"] = f"python gs1_vs_grpo.py --tau {tau:g} --gsm8k {problems}"
+    for arm, groups in zip(spec["arms"], (ROLLOUTS // GROUP, ROLLOUTS), strict=True):
+        size = ROLLOUTS // groups
+        arm |= {"steps": STEPS, "groups_per_batch": groups, "group_size": size, "max_tokens": 8}
+    spec["arms"][1]["tau"] = tau
+    checks = {check["metric"]: check for check in spec["activation_gate"]["checks"]}
+    checks["executed_base_model"]["one_of"] = [MODEL]
+    checks["rollouts_per_step_both_arms"] |= {"min": ROLLOUTS, "max": ROLLOUTS}
+    checks["gs1_effective_contributors_median"] |= {"min": 1.5, "max": 6.5}
+    checks["gs1_mean_abs_baseline_minus_uniform_loo"]["min"] = 0.001
+    checks["batch_mean_reward_pilot"]["min"] = 0.02
+    path = folder / "small.spec.json"
+    path.write_text(json.dumps(spec))
+    return path
+
+
+@pytest.fixture(scope="module")
+def stopped(rx: Rx, problems: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A run with the weights nearly equal: the folder of the Exchange, and the run's record."""
+    data = tmp_path_factory.mktemp("exchange") / "data"
+    spec = small_spec(tmp_path_factory.mktemp("spec") / "gs1_vs_grpo", problems, tau=10)
+    ran = rx("run", str(spec), "--data", str(data), "--json")
+    assert ran.returncode in (0, 1), ran.stderr
+    return data, json.loads(ran.stdout)
+
+
+def files(data: Path, record: dict[str, Any]) -> dict[str, bytes]:
+    """The evidence of a run, by name."""
+    listed = record["evidence"]
+    return {each["name"]: next((data / "blobs").rglob(each["sha256"][2:])).read_bytes() for each in listed}
+
+
+def test_the_gate_stops_the_run_with_numbers_from_the_weights_and_a_revised_spec(
+    stopped: tuple[Path, dict[str, Any]],
+) -> None:
+    data, record = stopped
+    state, recorded = record["state"], record["recorded"]
+    assert (state["status"], recorded["recorded_verdict"]) == ("failed", "inconclusive")
+    assert state["outcome_reason"] == "insufficient_evidence"
+    assert "most prompts share hardly a word" in state["summary"]
+    evidence = files(data, record)
+    [weights] = [content for name, content in evidence.items() if name.startswith("pilot-weights-")]
+    contributors = measured(weights)["gs1_effective_contributors_median"]
+    assert 6.5 < contributors < 7
+    diagnosis = json.loads(evidence["diagnosis.json"])
+    assert (diagnosis["gate"]["name"], diagnosis["cause"]) == ("activation_gate", "inactive_regime")
+    assert f"{contributors:.4g} against an allowed 1.5 to 6.5" in diagnosis["explanation"]
+    revised = json.loads(evidence["revised.spec.json"])
+    assert revised["arms"][1]["tau"] < 1
+    assert not [name for name in state["completed_arms"] if name != "base"]
+
+
+def test_with_the_revised_spec_the_same_code_goes_on_over_an_interruption_to_a_verdict(
+    rx: Rx,
+    spindle: SpindleServer,
+    stopped: tuple[Path, dict[str, Any]],
+    problems: Path,
+    tmp_path: Path,
+) -> None:
+    data, record = stopped
+    spec = small_spec(tmp_path / "gs1_vs_grpo", problems, tau=10)
+    spec.write_bytes(files(data, record)["revised.spec.json"])
+    again = tmp_path / "again"
+    interrupt_after_a_checkpoint([*RX, "run", str(spec), "--data", str(again)], spindle, again)
+    [work] = (again / "work").iterdir()
+    resumed = rx("resume", work.name, "--data", str(again), "--json")
+    assert resumed.returncode == 0, resumed.stderr
+    record = json.loads(resumed.stdout)
+    gates = {gate["gate"]: gate["status"] for gate in record["recorded"]["gates"]}
+    not_asked = {"adaptation_manifests", "selection", "generation_audit"}
+    assert gates == {name: "not_applicable" if name in not_asked else "passed" for name in gates}, record["recorded"]
+    assert record["recorded"]["status"] == "succeeded"
+    assert record["recorded"]["withholding_gates"] == []
+    assert set(record["state"]["completed_arms"]) == {"base", "grpo_gs8_seed0", "gs1_seed0"}
+    for arm in ("grpo_gs8_seed0", "gs1_seed0"):
+        rows = [json.loads(line) for line in files(again, record)[f"training-{arm}.jsonl"].splitlines()]
+        assert [row["step"] for row in rows] == list(range(1, STEPS + 1)), "no step is lost or taken twice"
+    states = [json.loads(path.read_text()) for path in (work / "state").glob("training-*-seed0.json")]
+    assert sum(state["resumed"] for state in states) >= 1
+
+
+def interrupt_after_a_checkpoint(command: list[str], spindle: SpindleServer, data: Path) -> None:
+    """kill -9 of the runner, once the first arm has a checkpoint to go on from."""
+    with (data.parent / "rx.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment_of(spindle))
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not any('"step": 5' in path.read_text() for path in data.glob("work/*/state/training-*-seed0.json")):
+        assert process.poll() is None and time.monotonic() < deadline, (data.parent / "rx.log").read_text()
+        time.sleep(0.02)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
