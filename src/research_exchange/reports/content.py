@@ -73,7 +73,7 @@ def report_of(record: RunRecord, document: RunDocument, contents: Contents) -> R
         banner=_banner(record, state, judgment, contents),
         sections=[
             *decision_sections(judgment),
-            scores_section(state),
+            scores_section(state, judgment),
             *plot_sections(spec, state, read_curves(document)),
             gates_section(judgment),
             deviations_section(state, judgment),

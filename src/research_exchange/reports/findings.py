@@ -8,9 +8,9 @@ from research_exchange.documents.fields import is_number, is_text
 from research_exchange.documents.gates import GateStatus
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.run_state import RunState
-from research_exchange.documents.spec import Spec
+from research_exchange.documents.spec import BASE_ARM, Spec
 from research_exchange.judgment import Judgment
-from research_exchange.presentation.criteria import CriterionPanel, Tally, criteria
+from research_exchange.presentation.criteria import CriterionPanel, Tally, compared_numbers, criteria
 from research_exchange.presentation.words import number, short, signed, value_text, words
 from research_exchange.reports.blocks import (
     Block,
@@ -117,17 +117,29 @@ def _criterion(place: int, panel: CriterionPanel, decision: Decision) -> Section
     return Section(f"interval-{place:02}", f"{words(found.id)}: {panel.contrast}", blocks, level=3)
 
 
-def scores_section(state: RunState) -> Section:
-    """What each evaluator gave each arm and seed."""
-    scores = state.evaluation.scores
-    if not scores:
-        return Section("scores", "Scores", [Paragraph("No score was reported.", "note")])
+def scores_section(state: RunState, judgment: Judgment) -> Section:
+    """What each evaluator gave each arm and seed, and whether the retained rows give the same."""
+    scores, numbers = state.evaluation.scores, compared_numbers(judgment)
     rows = [
         [each.arm, "" if each.seed is None else str(each.seed), each.metric, number(each.value), short(each.evaluator)]
         for each in scores[:MAX_ROWS]
     ]
     blocks: list[Block] = [Table(("Arm", "Seed", "Metric", "Score", "Evaluator"), rows, frozenset({3}))]
-    return Section("scores", "Scores", [*blocks, *_more(len(scores))])
+    blocks = [*blocks, *_more(len(scores))] if scores else [Paragraph("No score was reported.", "note")]
+    if numbers:
+        compared: list[list[Cell]] = [
+            [
+                each.path,
+                number(each.reported),
+                "unknown" if each.recomputed is None else number(each.recomputed),
+                Standing("not what its rows give", "bad") if each.disagrees else each.provenance.value,
+            ]
+            for each in numbers[:MAX_ROWS]
+        ]
+        head = ("Number", "Reported", "Recomputed", "Rests on")
+        blocks.append(Table(head, compared, frozenset({1, 2}), "What was reported, and what the rows give"))
+        blocks += _more(len(numbers))
+    return Section("scores", "Scores", blocks)
 
 
 def gates_section(judgment: Judgment) -> Section:
@@ -147,6 +159,15 @@ def gates_section(judgment: Judgment) -> Section:
     blocks: list[Block] = [Paragraph(lead, "lead"), Table(("Gate", "Applies", "State", "Why"), rows)]
     problems = [f"{words(gate.gate)}: {problem}" for gate in applying for problem in gate.problems]
     blocks += [Bullets(problems[:MAX_ROWS]), *_more(len(problems))] if problems else []
+    values: list[list[Cell]] = [
+        [words(gate.gate), name, _cut(value_text(value)), provenance.value if provenance else ""]
+        for gate in applying
+        for name, value in gate.computed.items()
+        for provenance in [gate.provenance.get(name)]
+    ]
+    if values:
+        blocks.append(Table(("Gate", "Value", "Found", "Rests on"), values[:MAX_ROWS], title="Values behind them"))
+        blocks += _more(len(values))
     blocks += [Paragraph(f"Not applicable: {', '.join(others)}.", "note")] if others else []
     return Section("gates", "Gates", blocks)
 
@@ -191,11 +212,13 @@ def arms_section(spec: Spec, state: RunState) -> Section:
     rows: list[list[Cell]] = []
     for arm in spec.arms:
         own = {name: value for name, value in arm.value.items() if name not in ("name", "role")}
-        update = state.completed_arms.get(arm.name)
-        done = Standing("not completed", "none") if update is None else Standing(f"in update {update}", "good")
-        rows.append([arm.name, arm.role or "", done, _settings(own)])
-    unknown = [name for name in (*state.arms, *state.completed_arms) if name not in spec.arm_names]
-    rows += [[name, "", Standing("no arm of the spec", "care"), ""] for name in dict.fromkeys(unknown)]
+        rows.append([arm.name, arm.role or "", _completed(arm.name, state), _settings(own)])
+    others = [name for name in (*state.arms, *state.completed_arms) if name not in spec.arm_names]
+    for name in dict.fromkeys(others):
+        if name == BASE_ARM:
+            rows.append([name, "", _completed(name, state), "The model before any training."])
+        else:
+            rows.append([name, "", Standing("no arm of the spec", "care"), ""])
     blocks: list[Block] = [Table(("Arm", "Role", "Completed", "Settings"), rows[:MAX_ROWS]), *_more(len(rows))]
     shared = [(name, _cut(value_text(value))) for name, value in spec.value.items() if _is_setting(name, value)]
     return Section("arms", "Arms and settings", [*blocks, Facts(shared)])
@@ -206,6 +229,11 @@ def remarks_section(judgment: Judgment) -> Iterator[Section]:
     if judgment.flags:
         told = [str(flag) for flag in judgment.flags[:MAX_ROWS]]
         yield Section("remarks", "Remarks", [Bullets(told), *_more(len(judgment.flags))])
+
+
+def _completed(arm: str, state: RunState) -> Standing:
+    update = state.completed_arms.get(arm)
+    return Standing("not completed", "none") if update is None else Standing(f"in update {update}", "good")
 
 
 def _is_setting(name: str, value: JsonValue) -> bool:

@@ -75,6 +75,8 @@ SAID = (
     "19.5 min",
     "rx verify run_0123456789.zip",
     "Activation gate",
+    "What was reported, and what the rows give",
+    "Values behind them",
 )
 
 
@@ -200,6 +202,16 @@ def test_a_run_that_goes_on_is_told_as_it_stands() -> None:
     not_started = report_on(bundled(updates=[]))
     assert not_started.banner.headline == "Not started"
     assert "Nothing was logged step by step." in Page(html(not_started)).text
+
+
+def test_an_arm_is_told_with_its_settings_and_whether_it_is_completed() -> None:
+    spec = scenarios.spec(arms=[{"name": "trained", "role": "treatment", "steps": 12}, {"name": "untrained"}])
+    started = {"status": "running", "completed_arms": ["base", "untrained", "other"]}
+    text = markdown(report_on(bundled(spec=spec, updates=[started]))).decode()
+    assert "| trained | treatment | not completed | steps 12 |" in text
+    assert "| untrained |  | in update 1 |  |" in text
+    assert "| base |  | in update 1 | The model before any training. |" in text
+    assert "| other |  | no arm of the spec |  |" in text
 
 
 def test_a_record_that_does_not_follow_any_more_is_said_so() -> None:
