@@ -14,12 +14,14 @@ _HookId = Annotated[
 ]
 
 
-def hooks(data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+def hooks(
+    limit: Limit = 50, offset: Offset = 0, data: Data = None, exchange: Address = None, as_json: AsJson = False
+) -> None:
     """List whom the Exchange tells of what happens to runs."""
     from research_exchange.terminal.hooks import hooks_table
 
     with connected_exchange(data, exchange) as connected:
-        listed = connected.hooks()
+        listed = connected.hooks(limit=limit, offset=offset)
     display(listed, hooks_table, as_json)
 
 

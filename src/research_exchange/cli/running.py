@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from research_exchange.cli.console import AsJson, UsageProblem, display, print_json
+from research_exchange.cli.console import AsJson, Limit, Offset, UsageProblem, display, print_json
 from research_exchange.cli.exchange import Address, Data, RunId, connect, connected_exchange, data_folder
 from research_exchange.cli.executing import (
     AgentCommand,
@@ -178,12 +178,14 @@ def cancel(
     typer.echo(f"{run_id} is cancelled; a runner that is at work stops at its next sign of life.")
 
 
-def queue(data: Data = None, exchange: Address = None, as_json: AsJson = False) -> None:
+def queue(
+    limit: Limit = 50, offset: Offset = 0, data: Data = None, exchange: Address = None, as_json: AsJson = False
+) -> None:
     """List the runs that wait for a worker, and why each waits."""
     from research_exchange.terminal.queue import queue_table
 
     with connected_exchange(data, exchange) as connected:
-        waiting = connected.queue()
+        waiting = connected.queue(limit=limit, offset=offset)
     display(waiting, queue_table, as_json)
 
 

@@ -116,10 +116,12 @@ class Exchange:
         """Let a run that capacity stopped wait for a worker (R-202)."""
         self._http.send_json("POST", f"/api/runs/{run_id}/requeue", {"reason": reason})
 
-    def queue(self) -> list[Json]:
-        """The runs that wait for a worker, the next one first, each with why it waits."""
-        waiting: list[Json] = self._http.send_json("GET", "/api/queue")["queue"]
-        return waiting
+    def queue(self, *, limit: int = 50, offset: int = 0) -> Json:
+        """A page of the runs that wait for a worker, the next one first, each with why it waits.
+
+        `{"queue", "total", "next", "waiting_for_a_person"}`; the last are runs that a person has to decide about.
+        """
+        return self._page("/api/queue", limit, offset)
 
     def claim(self) -> Run | None:
         """The next run that is due, for the worker that asks; None where none is."""
@@ -185,9 +187,9 @@ class Exchange:
         """Make a token useless from now on."""
         return self._http.send_json("DELETE", f"/api/tokens/{token_id}")
 
-    def hooks(self) -> Json:
-        """Whom the Exchange tells of what happens to runs: `{"hooks", "total", "next"}`."""
-        return self._http.send_json("GET", "/api/hooks")
+    def hooks(self, *, limit: int = 50, offset: int = 0) -> Json:
+        """A page of those whom the Exchange tells of what happens to runs: `{"hooks", "total", "next"}`."""
+        return self._page("/api/hooks", limit, offset)
 
     def add_hook(
         self, kind: str, *, url: str | None = None, secret: str | None = None, events: Sequence[str] = ()

@@ -88,10 +88,10 @@ class Hooks:
         assert removed is not None, "hooks are never deleted"
         return removed
 
-    def all(self) -> list[HookRecord]:
-        """Oldest first, without those that were removed."""
+    def page(self, limit: int, offset: int) -> tuple[list[HookRecord], int]:
+        """Oldest first, without those that were removed, and how many there are in all."""
         with self._store.reading() as reader:
-            return reader.hooks()
+            return reader.hooks(limit, offset), reader.count_hooks()
 
     def deliveries(self, hook_id: str, limit: int, offset: int) -> tuple[list[DeliveryRecord], int]:
         """What it was told or is to be told, newest first, and how much that is in all."""

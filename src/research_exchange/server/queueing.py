@@ -47,16 +47,19 @@ class Queueing:
         self._ids = ids
         self._folds = folds
 
-    def waiting(self) -> list[Waiting]:
-        """Every open entry, in the order in which their runs started to wait."""
+    def waiting(self, limit: int, offset: int) -> tuple[list[Waiting], int]:
+        """Open entries, in the order in which their runs started to wait, and how many there are in all."""
+        at = self._clock()
         with self._store.reading() as reader:
-            entries, under_way = reader.queue(), reader.count_runs(phase=RunPhase.RUNNING)
-        at, ahead, found = self._clock(), 0, []
+            entries, total = reader.queue(limit, offset), reader.count_queue()
+            ahead = reader.count_queue(first=offset, due=at)
+            under_way = reader.count_runs(phase=RunPhase.RUNNING)
+        found = []
         for queued in entries:
             is_due = queued.entry.not_before <= at
             found.append(Waiting(queued, _in_turn(ahead, under_way) if is_due else _not_yet(queued.entry)))
             ahead += is_due
-        return found
+        return found, total
 
     def held(self) -> list[ListedRun]:
         """Of the runs that ended last, those that a person has to decide about, newest first."""

@@ -23,14 +23,15 @@ Offset = Annotated[int, Query(ge=0, le=2**31)]
 
 
 @pages.get("/queue")
-def queue(visit: Visiting) -> Response:
+def queue(visit: Visiting, offset: Offset = 0) -> Response:
     queueing = visit.exchange.queue
-    return visit.page("queue.html", waiting=queueing.waiting(), held=queueing.held())
+    waiting, total = queueing.waiting(PER_PAGE, offset)
+    return visit.page("queue.html", waiting=waiting, span=Span(offset, PER_PAGE, total), held=queueing.held())
 
 
 @pages.get("/queue.json")
-def queue_twin(visit: Visiting) -> Response:
-    return get_queue(visit.exchange)
+def queue_twin(visit: Visiting, offset: Offset = 0) -> Response:
+    return get_queue(visit.exchange, PER_PAGE, offset)
 
 
 @pages.get("/runs/{run_id}/against/{other_id}.json")

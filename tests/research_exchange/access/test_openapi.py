@@ -1,5 +1,6 @@
 """The API's description names the form of every body, the token, and the one shape of every refusal."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +85,25 @@ def test_examples_of_answers_have_the_fields_of_answers(app: FastAPI, admin: Cal
             for name, rows in example.items():
                 if isinstance(rows, list) and rows and isinstance(rows[0], dict) and answer[name]:
                     assert fits(rows[0], answer[name][0]), f"{path} {name}"
+
+
+def test_every_list_comes_in_pages(app: FastAPI, admin: Caller) -> None:
+    app.state.exchange.outside.hook_secrets["RX_HOOK_TEST"] = "secret"
+    for number in range(2):
+        idea = admin.post("/api/ideas", {"title": f"{number}"}).json()["id"]
+        spec = admin.post("/api/specs", scenarios.spec(title=f"{number}"), idea=idea).json()["id"]
+        admin.post("/api/runs", {"spec_id": spec, "queue": True})
+        hook = {"kind": "webhook", "url": f"https://hooks.example/{number}", "secret": "RX_HOOK_TEST"}
+        assert admin.post("/api/hooks", hook).status_code == 201
+    found = operations(app.openapi())
+    lists = {path for method, path, each in found if method == "get" and '"total"' in json.dumps(each)}
+    assert lists >= {f"/api/{name}" for name in ("ideas", "specs", "runs", "queue", "tokens", "hooks", "audit")}
+    for path in lists - {"/api/hooks/{hook_id}/deliveries"}:
+        (name,) = [name for name, value in admin.get(path).json().items() if isinstance(value, list) and value]
+        whole, first = admin.get(path).json(), admin.get(path, params={"limit": 1}).json()
+        second = admin.get(path, params={"limit": 1, "offset": first["next"]}).json()
+        assert first[name] + second[name] == whole[name][:2], path
+        assert (first["total"], first["next"]) == (whole["total"], 1), path
 
 
 def fits(example: dict[str, Any], answer: dict[str, Any]) -> bool:

@@ -64,7 +64,7 @@ def test_a_researchers_token_starts_runs_until_it_is_revoked(served: ServedExcha
 
 def test_a_run_waits_for_a_worker_that_claims_it_and_its_runner_hears_that_it_is_cancelled(exchange: Exchange) -> None:
     waiting = exchange.create_run(exchange.register(json.dumps(SPEC).encode()), queue=True)
-    assert waiting.id in [entry["run"] for entry in exchange.queue()]
+    assert waiting.id in [entry["run"] for entry in exchange.queue()["queue"]]
     claimed = exchange.claim()
     assert claimed is not None
     assert claimed.id == waiting.id

@@ -157,7 +157,7 @@ def test_r202_a_run_that_got_no_machine_waits_and_then_goes_on_as_the_same_run(
     assert "It waits for another session from " in ran.stdout
     stopped = newest(exchange)
     assert stopped["recorded"]["capacity"]["requeue"] == "eligible"
-    assert [each["run"] for each in exchange.queue()] == [stopped["id"]]
+    assert [each["run"] for each in exchange.queue()["queue"]] == [stopped["id"]]
     assert rx("work", "--once", *data).stdout.count(stopped["id"]) == 0, "its time has not come"
     exchange.requeue(stopped["id"], "there is room now")
     assert f"{stopped['id']}: The script ended by itself." in rx("work", "--once", *data).stdout

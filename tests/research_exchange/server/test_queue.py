@@ -61,6 +61,9 @@ def test_the_queue_says_why_each_run_waits(admin: Caller, exchange: Exchange) ->
     assert list(rows) == [first, second, third, later]
     assert rows[first] == "It is the next one, and no run is under way; it starts when a worker has a free slot."
     assert rows[third].startswith("2 runs are before it")
+    page: Json = admin.get("/api/queue", params={"limit": 2, "offset": 1}).json()
+    assert {row["run"]: row["waits"] for row in page["queue"]} == {run: rows[run] for run in (second, third)}
+    assert (page["total"], page["next"]) == (4, 3)
     assert rows[later] == "Not before 2026-03-01 12:15 UTC. The training service had no capacity."
     assert listed(admin, first)["state"] == "queued"
 

@@ -62,10 +62,10 @@ def add_hook(form: Annotated[NewHook, Depends(new_hook)], who: WhoAsks, exchange
 
 
 @routes.get("/hooks", responses=answers({"hooks": [_HOOK], "total": 1, "next": None}))
-def list_hooks(exchange: ExchangeService) -> Response:
-    """Who is told of what happens to runs."""
-    hooks = exchange.hooks.all()
-    return JSONResponse(listing("hooks", [hook_json(hook) for hook in hooks], len(hooks), 0))
+def list_hooks(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+    """Who is told of what happens to runs, oldest first."""
+    hooks, total = exchange.hooks.page(limit, offset)
+    return JSONResponse(listing("hooks", [hook_json(hook) for hook in hooks], total, offset))
 
 
 @routes.delete("/hooks/{hook_id}", responses=answers(_HOOK))

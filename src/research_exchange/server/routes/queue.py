@@ -4,10 +4,11 @@ from fastapi import APIRouter, Depends, Response
 from fastapi.responses import JSONResponse
 
 from research_exchange.documents.json import JsonValue
-from research_exchange.server.dependencies import ExchangeService
+from research_exchange.server.dependencies import ExchangeService, Offset, Page
 from research_exchange.server.guards import WhoAsks, researcher_only
 from research_exchange.server.listing import ListedRun
 from research_exchange.server.queueing import Waiting
+from research_exchange.server.routes.answers import listing
 from research_exchange.server.routes.described import answers
 from research_exchange.server.routes.runs import launched_json
 from research_exchange.server.views import moment
@@ -34,12 +35,15 @@ _QUEUE: JsonValue = {
 
 
 @routes.get("/queue", responses=answers(_QUEUE))
-def get_queue(exchange: ExchangeService) -> Response:
-    """Every run that waits for a worker with the reason, and those that wait for a person to decide."""
-    waiting, held = exchange.queue.waiting(), exchange.queue.held()
-    rows: list[JsonValue] = [_waiting_json(each) for each in waiting]
+def get_queue(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+    """The runs that wait for a worker, the next one first, each with the reason.
+
+    With every page come the runs that wait for a person to decide, of the 200 that ended last.
+    """
+    (waiting, total), held = exchange.queue.waiting(limit, offset), exchange.queue.held()
     for_a_person: list[JsonValue] = [_held_json(each) for each in held]
-    return JSONResponse({"queue": rows, "total": len(rows), "next": None, "waiting_for_a_person": for_a_person})
+    rows = [_waiting_json(each) for each in waiting]
+    return JSONResponse({**listing("queue", rows, total, offset), "waiting_for_a_person": for_a_person})
 
 
 @routes.post(

@@ -13,12 +13,16 @@ from research_exchange.store.rows.transaction import Transaction, fields
 
 
 class HookReader(Transaction):
-    def hooks(self, *, with_removed: bool = False) -> list[HookRecord]:
-        """Oldest first."""
+    def hooks(self, limit: int | None = None, offset: int = 0, *, with_removed: bool = False) -> list[HookRecord]:
+        """Oldest first; all of them where there is no limit."""
         query = select(tables.hooks).order_by(tables.hooks.c.created_at, tables.hooks.c.id)
         if not with_removed:
-            query = query.where(tables.hooks.c.removed_at.is_(None))
-        return [_hook(row) for row in self._all(query)]
+            query = query.where(_IS_TOLD)
+        return [_hook(row) for row in self._all(query.limit(limit).offset(offset))]
+
+    def count_hooks(self) -> int:
+        """Of those that were not removed."""
+        return self._count(tables.hooks, _IS_TOLD)
 
     def hook(self, hook_id: str) -> HookRecord | None:
         row = self._one(select(tables.hooks).where(tables.hooks.c.id == hook_id))
@@ -75,6 +79,9 @@ class HookWriter(HookReader):
         this = (kept.c.hook_id == delivery.hook_id) & (kept.c.number == delivery.number)
         values = {"at": at, "attempts": attempts, "status": status.value, "detail": detail}
         self._connection.execute(update(kept).where(this).values(**values))
+
+
+_IS_TOLD = tables.hooks.c.removed_at.is_(None)
 
 
 def _hook(row: Row[Any]) -> HookRecord:

@@ -12,13 +12,18 @@ from research_exchange.store.rows.transaction import fields
 
 
 class QueueReader(RunReader):
-    def queue(self) -> list[QueuedRun]:
-        """The open entries, in the order in which their runs started to wait."""
-        return self._queued(_SELECT_QUEUE.where(IS_OPEN).order_by(tables.queue.c.queued_at, tables.queue.c.run_id))
+    def queue(self, limit: int | None = None, offset: int = 0) -> list[QueuedRun]:
+        """The open entries, in the order in which their runs started to wait; all of them where there is no limit."""
+        return self._queued(_OPEN_ENTRIES.limit(limit).offset(offset))
+
+    def count_queue(self, *, first: int | None = None, due: datetime | None = None) -> int:
+        """How many open entries there are; among the first ones alone, and of those due at a moment, where asked."""
+        entries = _OPEN_ENTRIES.limit(first).subquery()
+        return self._count(entries, *([] if due is None else [entries.c.not_before <= due]))
 
     def next_due(self, at: datetime) -> QueuedRun | None:
         """The first open entry whose time has come."""
-        return next((queued for queued in self.queue() if queued.entry.not_before <= at), None)
+        return next(iter(self._queued(_OPEN_ENTRIES.where(tables.queue.c.not_before <= at).limit(1))), None)
 
     def queue_entries(self, run_id: str) -> list[QueueRecord]:
         """Every time that a run was queued, oldest first."""
@@ -76,6 +81,7 @@ class QueueWriter(QueueReader):
 _SELECT_QUEUE = select(
     tables.queue, tables.queue_claims.c.at.label("claimed_at"), tables.queue_claims.c.by.label("claimed_by")
 ).outerjoin_from(tables.queue, tables.queue_claims)
+_OPEN_ENTRIES = _SELECT_QUEUE.where(IS_OPEN).order_by(tables.queue.c.queued_at, tables.queue.c.run_id)
 
 
 def _entry(row: Row[Any]) -> QueueRecord:
