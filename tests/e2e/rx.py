@@ -75,7 +75,9 @@ class RunningRx:
 
     @property
     def run_id(self) -> str:
-        return self.said.partition("/runs/")[2].split()[0]
+        _, found, rest = self.said.partition("/runs/")
+        assert found, self.said
+        return rest.split()[0]
 
     def wait_for(self, words: str) -> None:
         """Until it has said them."""

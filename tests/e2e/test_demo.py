@@ -52,6 +52,14 @@ def demo(rx: Rx) -> Iterator[Demo]:
     served.stop()
 
 
+@pytest.fixture(scope="module")
+def again(demo: Demo) -> Demo:
+    """The demo's own command, given a second time."""
+    with demo.rx.running("run", str(SPEC), "--redo", "auto") as running:
+        exit_code = running.wait()
+        return Demo(exit_code, running.said, demo.rx.record(running.run_id), demo.rx)
+
+
 def test_the_verdict_is_supported_and_clear_of_its_margin(demo: Demo) -> None:
     assert demo.exit_code == 0, demo.said
     assert demo.judgment["recorded_verdict"] == "supported"
@@ -71,6 +79,16 @@ def test_every_gate_passed_or_is_not_applicable_by_an_explicit_false(demo: Demo)
     assert set(states.values()) == {"passed", "not_applicable"}
     assert demo.judgment["withholding_gates"] == []
     assert demo.judgment["feasibility"]["status"] == "fits", demo.judgment["feasibility"]
+
+
+def test_the_second_time_repeats_the_first_and_shows_how_the_two_agree(demo: Demo, again: Demo) -> None:
+    assert again.exit_code == 0, again.said
+    assert (again.record["launch_mode"], again.record["redo_of"]) == ("redo", demo.record["id"])
+    assert again.judgment["recorded_verdict"] == demo.judgment["recorded_verdict"]
+    said = " ".join(again.said.split())
+    assert f"It repeats {demo.record['id']}" in said
+    assert "The result came out again: both runs are recorded as supported." in said
+    assert "Single items, at equal seeds" in said
 
 
 def test_progress_and_verdict_are_shown(demo: Demo) -> None:
