@@ -15,6 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
+from research_exchange.harness import HarnessError
+
 __all__ = [
     "TAUS",
     "Mode",
@@ -57,8 +59,19 @@ class Similarity:
     arguments: Mapping[str, Any]
 
     def cosines(self, texts: Sequence[str]) -> Floats:
-        """[texts, texts]"""
-        vectors = self._vectorizer().fit_transform(texts)
+        """[texts, texts]
+
+        Raises:
+            HarnessError: the call finds nothing to count in any of them.
+        """
+        vectorizer = self._vectorizer()
+        try:
+            vectors = vectorizer.fit_transform(texts)
+        except ValueError as error:
+            raise HarnessError(
+                f"{vectorizer} finds nothing to compare in {len(texts)} prompts such as {texts[0]!r} ({error}); "
+                "pin another call in the spec, such as analyzer='char'."
+            ) from None
         cosines: Floats = (vectors @ vectors.T).toarray()
         return cosines
 

@@ -64,11 +64,8 @@ class Revision:
 
 def failed_checks(spec: Json, values: Mapping[str, float | str]) -> list[Failed]:
     """In the order of the spec. What counts is the Exchange's reading; this finds out what to explain."""
-    return [
-        Failed(check["metric"], values[check["metric"]], check)
-        for check in spec["activation_gate"]["checks"]
-        if not _holds(check, values[check["metric"]])
-    ]
+    measured = [(check, values.get(check["metric"], "not measured")) for check in spec["activation_gate"]["checks"]]
+    return [Failed(check["metric"], value, check) for check, value in measured if not _holds(check, value)]
 
 
 def planned_table(plan: Plan, task: Task) -> tuple[TauRow, ...]:
@@ -82,7 +79,7 @@ def revision(spec: Json, plan: Plan, task: Task) -> Revision | None:
     """The largest temperature of the table that holds in every planned step; None where there is none."""
     rows = planned_table(plan, task)
     [check] = [check for check in spec["activation_gate"]["checks"] if check["metric"] == CONTRIBUTORS]
-    tau = largest_tau_within(rows, check["min"], check["max"])
+    tau = largest_tau_within(rows, check.get("min", 0.0), check.get("max", np.inf))
     return None if tau is None else Revision(tau, rows)
 
 

@@ -25,7 +25,7 @@ from experiments.gs1_vs_grpo.gs1.baselines import (
     variance_equivalent_batch,
 )
 from experiments.gs1_vs_grpo.gs1.pilot import measured
-from research_exchange.harness import jsonl
+from research_exchange.harness import HarnessError, jsonl
 
 Floats = NDArray[np.float64]
 
@@ -193,5 +193,5 @@ def test_the_largest_temperature_that_every_batch_keeps_to() -> None:
 
 def test_the_default_vectoriser_finds_no_word_in_a_sum() -> None:
     """Why the spec of the laptop pins another call."""
-    with pytest.raises(ValueError, match="empty vocabulary"):
+    with pytest.raises(HarnessError, match=r"nothing to compare in 2 prompts such as '1\+2' \(empty vocabulary"):
         WORDS.cosines(["1+2", "3+4"])
