@@ -14,7 +14,7 @@ from tinker.types import Datum, SampledSequence, TensorData
 from tinker.types.topk_logprobs import TopkLogprobs
 
 from experiments.score_centering import reference
-from experiments.score_centering.losses import (
+from experiments.score_centering.centering.losses import (
     EMPTY,
     Kind,
     Objective,
