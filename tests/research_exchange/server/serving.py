@@ -81,7 +81,7 @@ def served(data: Path) -> Iterator[Served]:
 @contextmanager
 def in_thread(app: FastAPI) -> Iterator[str]:
     """Serve an application from this process, for tests that also look inside it."""
-    with socket.socket() as listener:
+    with socket.socket(proto=socket.IPPROTO_TCP) as listener:  # as `serve_app` has it: answers do not wait
         listener.bind(("127.0.0.1", 0))
         server = uvicorn.Server(uvicorn.Config(app, log_level="critical"))
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
