@@ -11,6 +11,8 @@ from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.expected_conditions import staleness_of
+from selenium.webdriver.support.wait import WebDriverWait
 
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.serving import NewRun, Served, new_run, post, served
@@ -44,6 +46,13 @@ class Browser:
     def all(self, selector: str) -> list[WebElement]:
         found: list[WebElement] = self.driver.find_elements("css selector", selector)
         return found
+
+    def follow(self, link: str | WebElement) -> None:
+        """Click what leads to another page, and wait until that is there; a click alone may return before."""
+        before = self.one("html")
+        (self.one(link) if isinstance(link, str) else link).click()
+        WebDriverWait(self.driver, 20).until(staleness_of(before))
+        WebDriverWait(self.driver, 20).until(lambda _: self.run("return document.readyState") == "complete")
 
     def text(self, selector: str = "main") -> str:
         """What a reader sees, white space made plain; a page that follows a run may change an element meanwhile."""

@@ -109,8 +109,8 @@ def test_whoever_has_signed_in_follows_a_run_where_nobody_else_may_look(
         browser.open(reporter.page)
         assert browser.text("h1") == "Sign in"
         browser.one("#token").send_keys(closed.admin_token)
-        browser.one(".sign-in button").click()
-        wait(lambda: browser.run("return location.href") == reporter.page)
+        browser.follow(".sign-in button")
+        assert browser.run("return location.href") == reporter.page
         reporter.train(1)
         wait(lambda: "2 updates so far" in browser.text("#outcome"), SOON)
-        browser.one(".masthead button").click()
+        browser.follow(".masthead button")

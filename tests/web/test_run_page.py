@@ -177,7 +177,7 @@ def test_every_update_leads_to_its_raw_bytes(browser: Browser, server: Served) -
     browser.open(reporter.page)
     assert [link.text for link in browser.all("#updates tbody td:first-child a")] == ["3", "2", "1"]
     assert "malformed" in browser.text("#updates")
-    browser.one("#updates tbody a").click()
+    browser.follow("#updates tbody a")
     assert browser.text("h1") == "Update 3"
     assert '{"status": nonsense' in browser.text(".document")
     raw = browser.one(".masthead a[href^='/api']").get_attribute("href")
@@ -232,7 +232,7 @@ def test_the_list_leads_to_runs(browser: Browser, server: Served) -> None:
     assert "inconclusive, withheld" in rows["Listed 0"]
     assert "running" in rows["Listed 1"]
     assert "created" in rows["Listed 2"] and "none yet" in rows["Listed 2"]
-    browser.one(f'a[href="/runs/{fresh.id}"]').click()
+    browser.follow(f'a[href="/runs/{fresh.id}"]')
     assert browser.text("h1") == "Listed 2"
     assert "Nothing has been posted yet" in browser.text()
     assert browser.complaints() == []

@@ -109,7 +109,7 @@ def test_a_problem_leads_to_the_exact_input(browser: Browser, server: Served, se
     browser.open(reporter.page)
     link = next(link for link in browser.all(selector) if "/updates/" in str(link.get_attribute("href")))
     named = link.text
-    link.click()
+    browser.follow(link)
     assert browser.text("h1") == "Update 1"
     target = browser.one(":target")
     expected = '"batch_mean_reward": 0.0' if selector == "#gates .problems a" else '"activation_calibration": {'
@@ -119,7 +119,7 @@ def test_a_problem_leads_to_the_exact_input(browser: Browser, server: Served, se
 def test_the_spec_of_a_run_has_a_line_for_every_place(browser: Browser, honest: Reporter) -> None:
     browser.open(honest.page)
     link = next(link for link in browser.all("#gates td > a") if link.text == "the spec")
-    link.click()
+    browser.follow(link)
     assert browser.text("h1") == "The spec, line by line"
     assert browser.one(":target").text.startswith('"correctness_preflight": {')
 
@@ -127,7 +127,7 @@ def test_the_spec_of_a_run_has_a_line_for_every_place(browser: Browser, honest: 
 def test_the_brief_is_shown_as_it_was_given(browser: Browser, honest: Reporter, server: Served) -> None:
     """R-051."""
     browser.open(honest.page)
-    browser.one("#sessions a").click()
+    browser.follow("#sessions a")
     given = get(f"{server.url}/api/runs/{honest.id}/brief")
     shown = browser.run("return document.querySelector('pre.document').textContent")
     assert shown == given.text
@@ -163,9 +163,9 @@ def test_a_long_log_has_pages_of_its_own(browser: Browser, server: Served) -> No
     assert len(browser.all("#updates tbody tr")) == 12
     points = browser.one("#metrics polyline").get_attribute("points")
     assert points is not None and len(points.split()) == 104
-    browser.one("#updates .pages a").click()
+    browser.follow("#updates .pages a")
     assert len(browser.all("tbody tr")) == 100
-    browser.one("a[rel=next]").click()
+    browser.follow("a[rel=next]")
     assert [row.text.split()[0] for row in browser.all("tbody tr")] == ["4", "3", "2", "1"]
     twin = get(f"{reporter.page}/updates.json?offset=100").json()
     assert [row["sequence"] for row in twin["updates"]] == [4, 3, 2, 1]
@@ -187,9 +187,9 @@ def test_runs_can_be_chosen_by_where_they_stand_and_by_spec(browser: Browser, se
     spec_id = get(f"{server.url}/api/runs/{reporter.id}").json()["spec_id"]
     browser.open(f"{server.url}/?spec={spec_id}")
     assert len(browser.all("tbody tr")) == 1
-    browser.one(".choices a[href$='state=running']").click()
+    browser.follow(".choices a[href$='state=running']")
     assert "No run stands like that here." in browser.text()
-    browser.one(".choices a[href$='state=finished']").click()
+    browser.follow(".choices a[href$='state=finished']")
     assert browser.text("tbody td:nth-child(2)") == "finished"
     assert browser.text(".choices [aria-current]") == "finished"
     twin = get(browser.one(".masthead a[href*='json']").get_attribute("href") or "").json()

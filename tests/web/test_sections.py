@@ -33,7 +33,7 @@ def finished(server: Served, spec_id: str, wins: int, **launch: str) -> str:
 def sign_in(browser: Browser, server: Served, token: str, path: str = "/") -> None:
     browser.open(f"{server.url}/sign-in?next={path}")
     browser.one("#token").send_keys(token)
-    browser.one(".sign-in button").click()
+    browser.follow(".sign-in button")
 
 
 def test_an_idea_leads_to_its_versions_with_the_words_of_their_day(browser: Browser, server: Served) -> None:
@@ -43,10 +43,10 @@ def test_an_idea_leads_to_its_versions_with_the_words_of_their_day(browser: Brow
     told(server, f"/api/ideas/{idea}/snapshots", {"title": "Centre the score, again", "triage": "Worth two hours."})
     version(server, "Centring, second version", idea=idea, parent=first)
     browser.open(f"{server.url}/ideas")
-    browser.one(f'a[href="/ideas/{idea}"]').click()
+    browser.follow(f'a[href="/ideas/{idea}"]')
     assert browser.text("h1") == "Centre the score, again"
     assert "Worth two hours." in browser.text()
-    browser.one(f'a[href="/specs/{first}"]').click()
+    browser.follow(f'a[href="/specs/{first}"]')
     assert browser.text("h1") == "Centring, first version"
     assert "Less drift, perhaps." in browser.text(".claim")
     assert "Worth two hours." not in browser.text(), "the triage came after this version was saved"
@@ -78,7 +78,7 @@ def test_two_runs_stand_side_by_side(browser: Browser, server: Served) -> None:
     first = finished(server, spec_id, 150)
     again = finished(server, spec_id, 140, launch_mode="redo", redo_of=first)
     browser.open(f"{server.url}/specs/{spec_id}")
-    browser.one(f'a[href="/runs/{again}/against/{first}"]').click()
+    browser.follow(f'a[href="/runs/{again}/against/{first}"]')
     twin = get(f"{server.url}/runs/{again}/against/{first}.json").json()
     assert twin["sentence"] in browser.text()
     assert first in browser.text() and again in browser.text()
@@ -102,7 +102,7 @@ def test_a_browser_signs_in_reads_the_log_and_signs_out(browser: Browser, server
     sign_in(browser, server, server.admin_token, "/audit")
     assert browser.text("h1") == "Who did what"
     assert "admin-token" not in browser.driver.page_source and server.admin_token not in browser.driver.page_source
-    browser.one(".masthead button").click()
+    browser.follow(".masthead button")
     assert browser.one(".masthead a[href='/sign-in']").text == "Sign in"
     browser.open(f"{server.url}/audit")
     assert browser.text("h1") == "Sign in"
