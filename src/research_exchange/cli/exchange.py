@@ -1,6 +1,5 @@
 """How a command finds its Exchange: the options that name it, where it is, and the token that opens it."""
 
-import json
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -12,7 +11,7 @@ from urllib.parse import urlsplit
 import typer
 
 from research_exchange.cli.console import NOT_WELL, WELL, UsageProblem
-from research_exchange.whereabouts import ADMIN_TOKEN_FILE, SERVER_FILE, default_data_folder, is_loopback
+from research_exchange.whereabouts import ADMIN_TOKEN_FILE, default_data_folder, is_loopback
 
 if TYPE_CHECKING:
     from research_exchange.client import Exchange
@@ -64,22 +63,26 @@ def connected_exchange(data: Path | None, url: str | None) -> Iterator["Exchange
 
 
 def connect(url: str, folder: Path) -> "Exchange":
-    """With RX_TOKEN, else RX_ADMIN_TOKEN, else, for the Exchange that serves the data folder, the folder's own."""
+    """With RX_TOKEN, else RX_ADMIN_TOKEN, else, for the Exchange that serves the data folder, the folder's own.
+
+    The folder's token goes to no other, and to the very address at which that one proved who it is.
+    """
     from research_exchange.client import Exchange
+    from research_exchange.runner.services import announced_exchange
 
     kept = folder / ADMIN_TOKEN_FILE
     token = os.environ.get("RX_TOKEN") or os.environ.get("RX_ADMIN_TOKEN")
-    if not token and _serves(url, folder) and kept.exists():
-        token = kept.read_text().strip()
+    if not token and kept.exists():
+        announced = announced_exchange(folder)
+        if announced is not None and _is_same_place(url, announced):
+            return Exchange(announced, kept.read_text().strip())
     return Exchange(url, token)
 
 
-def _serves(url: str, folder: Path) -> bool:
-    """Whether the Exchange at this address says that it serves this folder: to no other goes the folder's token."""
+def _is_same_place(url: str, other: str) -> bool:
     try:
-        announced = str(json.loads((folder / SERVER_FILE).read_text())["url"])
-        return _place(url) == _place(announced)
-    except (OSError, ValueError, KeyError, TypeError):
+        return _place(url) == _place(other)
+    except ValueError:
         return False
 
 

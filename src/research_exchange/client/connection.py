@@ -2,9 +2,11 @@
 
 import atexit
 import functools
+import hmac
 import json
 import logging
 import os
+import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +16,7 @@ from typing import Any
 import httpx
 
 from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
+from research_exchange.whereabouts import proof
 
 __all__ = ["PATIENCE_SECONDS", "Connection", "Json", "as_sentence", "encode"]
 
@@ -123,6 +126,15 @@ class Connection:
         """Whether an Exchange answers right now."""
         try:
             return bool(http().get(f"{self.url}/health", timeout=5.0).json()["status"] == "ok")
+        except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
+            return False
+
+    def proves(self, secret: str) -> bool:
+        """Whether whoever answers right now knows this secret. Neither it nor a token is sent."""
+        challenge = secrets.token_hex(16)
+        try:
+            answer = http().get(f"{self.url}/identity", params={"challenge": challenge}, timeout=5.0).json()
+            return hmac.compare_digest(str(answer["proof"]).encode(), proof(secret, challenge).encode())
         except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError):
             return False
 

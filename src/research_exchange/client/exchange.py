@@ -30,6 +30,10 @@ class Exchange:
         """Whether it is up right now."""
         return self._http.is_up()
 
+    def proves(self, secret: str) -> bool:
+        """Whether it is the one that announced itself with this secret, and not somebody who took its place."""
+        return self._http.proves(secret)
+
     # --- Ideas and the versions made from them ---
 
     def ideas(self, *, limit: int = 50, offset: int = 0) -> Json:

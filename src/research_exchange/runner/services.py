@@ -182,12 +182,16 @@ def _started(command: Sequence[str], *, announces: Sequence[str], log: Path, sec
 
 
 def announced_exchange(data: Path) -> str | None:
-    """The address of the Exchange that serves a data folder; a file left behind by a killed one leads nowhere."""
+    """The address of the Exchange that serves a data folder.
+
+    A file left behind by a killed one leads nowhere: whoever answers at its address by now does not know its secret.
+    """
     try:
-        url = str(json.loads((data / SERVER_FILE).read_text())["url"])
+        announced = json.loads((data / SERVER_FILE).read_text())
+        url, secret = str(announced["url"]), str(announced["secret"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    return url if Exchange(url).answers() else None
+    return url if Exchange(url).proves(secret) else None
 
 
 def _port() -> int:

@@ -1,5 +1,6 @@
 """The API as an ASGI application over one data folder."""
 
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
@@ -72,6 +73,7 @@ def create_api(
     )
     app.state.exchange = exchange
     app.state.admin_token = admin_token(data)
+    app.state.identity = secrets.token_hex(32)
     app.state.door = door or Door()
     app.state.sign_ins = SignIns(clock)
     app.state.metrics = Metrics(exchange)

@@ -70,13 +70,15 @@ class _AnnouncingServer(uvicorn.Server):
         super().__init__(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=5, server_header=False))
         self._url = url
         self._server_file = server_file
+        self._secret: str = app.state.identity
         self._bell: Bell = app.state.exchange.bell
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self.should_exit:
             return
-        write_private(self._server_file, json.dumps({"url": self._url, "pid": os.getpid()}) + "\n")
+        announcement = {"url": self._url, "pid": os.getpid(), "secret": self._secret}
+        write_private(self._server_file, json.dumps(announcement) + "\n")
         print(f"export RX_URL={self._url}", flush=True)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -17,6 +17,7 @@ from tests.research_exchange.server.serving import NO_TLS, in_thread
 SIGNED_BY_SLACK = ("POST", "/api/slack/events")
 OPEN = {
     ("GET", "/health"),
+    ("GET", "/identity"),
     ("GET", "/static/{name}"),
     ("GET", "/sign-in"),
     ("POST", "/sign-in"),

@@ -1,10 +1,10 @@
 """Whether the Exchange works, and its figures."""
 
 from importlib.metadata import version
-from typing import cast
+from typing import Annotated, cast
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, Depends, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 from sqlalchemy.exc import DatabaseError
 
@@ -14,11 +14,14 @@ from research_exchange.server.exchange import Exchange
 from research_exchange.server.guards import may_use
 from research_exchange.server.metrics import CONTENT_TYPE, Metrics
 from research_exchange.server.routes.described import answers, answers_bytes
+from research_exchange.whereabouts import proof
 
 routes = APIRouter(tags=["system"])
 
 _WELL: JsonValue = {"status": "ok", "version": "0.1.0", "checks": {"database": "ok", "evidence": "ok"}}
 _NOBODYS_BYTES = "0" * 64
+
+Challenge = Annotated[str, Query(pattern="^[0-9a-f]{32}$")]
 
 
 @routes.get("/health", responses=answers(_WELL))
@@ -31,6 +34,16 @@ async def get_health(exchange: ExchangeService) -> Response:
     return JSONResponse(
         {"status": status, "version": version("research-exchange"), "checks": checks}, 200 if is_well else 503
     )
+
+
+@routes.get("/identity", responses=answers({"proof": "…"}))
+async def get_identity(request: Request, challenge: Challenge) -> Response:
+    """Shows whoever can read the data folder's `server.json` that this is the Exchange that wrote it.
+
+    The proof is the HMAC-SHA-256 of the challenge under the secret in that file. A client asks for it before it sends a
+    token from the folder to an address from the folder: somebody else may listen there by now.
+    """
+    return JSONResponse({"proof": proof(request.app.state.identity, challenge)})
 
 
 @routes.get(
