@@ -47,6 +47,7 @@ from research_exchange.harness import (
     probe_arms,
     publish_feasibility,
     publish_pilot,
+    report_restore,
     service_client,
     stop_at,
     stopped_runs_end,
@@ -203,7 +204,11 @@ class Experiment:
             raise HarnessError(f"{point} has no start in this run's records; start a new run.")
 
         def start() -> tinker.TrainingClient:
-            return learners[point] if point in learners else checkpoints.learner(self.service, never)
+            if point in learners:
+                return learners[point]
+            learner = checkpoints.learner(self.service, never)
+            must_pass(report_restore(self.run, self.service, learner, arm=point.arm))
+            return learner
 
         return Training(
             point,

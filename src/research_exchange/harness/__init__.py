@@ -41,7 +41,7 @@ from research_exchange.harness.models import ServedModel, closest_model, served_
 from research_exchange.harness.probe import Probe, ProbedArm, probe_arms
 from research_exchange.harness.progress import Progress
 from research_exchange.harness.provenance import code_revision, effective_config
-from research_exchange.harness.restoration import Restoration, restore_equivalence
+from research_exchange.harness.restoration import Restoration, report_restore, restore_equivalence
 from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum, weighted
 from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
@@ -113,6 +113,7 @@ __all__ = [
     "publish_feasibility",
     "publish_manifests",
     "publish_pilot",
+    "report_restore",
     "restore_equivalence",
     "revision_of",
     "sample_groups",

@@ -27,7 +27,7 @@ from research_exchange.harness.fixed_inputs import Exhibit, input_exhibit, outpu
 from research_exchange.harness.fixed_state import Accumulate
 from research_exchange.harness.service import deprecated_on_purpose, rest_client
 
-__all__ = ["Restoration", "restore_equivalence"]
+__all__ = ["Restoration", "report_restore", "restore_equivalence"]
 
 _GATE = "restoration_preflight"
 
@@ -81,7 +81,7 @@ class Restoration:
         created = client.get_info()
         with deprecated_on_purpose():  # No other call answers with the checkpoint that was loaded.
             loaded = client.load_state(self.checkpoint).result()
-        restored = self._ask(client)
+        restored = _ask(self.service, client)
         _refuse_trained(restored, f"the arm {name!r}")
         adapter = download_adapter(self.service, client).sha256
         output = output_exhibit(client.forward(list(self.batch), "cross_entropy").result())
@@ -106,15 +106,6 @@ class Restoration:
         """The document of R-091."""
         extra = {} if self.equivalence is None else {"restore_equivalence": dict(self.equivalence)}
         return {"version": 1, "arms": [{**entry, **extra} for entry in self._entries.values()]}
-
-    def _ask(self, client: tinker.TrainingClient) -> WeightsInfoResponse:
-        """What the server says of a client as it is now."""
-        rest = rest_client(self.service)
-        path = client.save_state(f"observed-{uuid.uuid4().hex}").result().path
-        try:
-            return rest.get_weights_info_by_tinker_path(path).result()
-        finally:
-            rest.delete_checkpoint_from_tinker_path(path).result()
 
     @property
     def _input(self) -> Exhibit:
@@ -155,6 +146,28 @@ class Restoration:
         }
 
 
+def report_restore(run: Run, service: tinker.ServiceClient, client: tinker.TrainingClient, *, arm: str) -> GateReading:
+    """Add to an arm's report that it went on from a checkpoint of its own, and with which optimizer (R-097).
+
+    Call it after the restore and before the next update; what the report says of the arm's start stays as it is.
+
+    Raises:
+        HarnessError: nothing was reported of the arm's start.
+    """
+    report: dict[str, Any] = next(run.reported("initialization_provenance"), {"arms": []})
+    entry = next((each for each in report["arms"] if each["arm"] == arm), None)
+    if entry is None:
+        raise HarnessError(f"The start of the arm {arm!r} is not on record, so neither can a restore of it be.")
+    entry["restore_count"] += 1
+    restored = _ask(service, client)
+    answer = {"arm": arm, "weights_info": restored.model_dump(mode="json", exclude_unset=True)}
+    evidence = Exhibit(f"restore-{entry['restore_count']}-of-{arm}", json.dumps(answer).encode() + b"\n")
+    evidence.retain(run, "provenance")
+    entry["optimizer_checks"].append(_optimizer_check(entry["restore_count"], restored, evidence.name))
+    run.update(initialization_provenance=report)
+    return run.gate(_GATE)
+
+
 def restore_equivalence(
     service: tinker.ServiceClient, client: tinker.TrainingClient, accumulate: Accumulate, params: OptimParams
 ) -> ParityErrors:
@@ -170,6 +183,16 @@ def restore_equivalence(
     for each in (client, restored):
         _step(each, accumulate, params)
     return parity_errors(*(download_adapter(service, each).minus(before) for each in (restored, client)))
+
+
+def _ask(service: tinker.ServiceClient, client: tinker.TrainingClient) -> WeightsInfoResponse:
+    """What the server says of a client as it is now."""
+    rest = rest_client(service)
+    path = client.save_state(f"observed-{uuid.uuid4().hex}").result().path
+    try:
+        return rest.get_weights_info_by_tinker_path(path).result()
+    finally:
+        rest.delete_checkpoint_from_tinker_path(path).result()
 
 
 def _step(client: tinker.TrainingClient, accumulate: Accumulate, params: OptimParams) -> None:

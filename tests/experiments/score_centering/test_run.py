@@ -126,3 +126,11 @@ def test_what_died_went_on_from_its_checkpoint(ran: tuple[Path, dict[str, Any]])
     assert {name: state["resumed"] for name, state in states.items()} == dict.fromkeys(states, 1), (
         "one from its step 2, the others from the start that the first call made"
     )
+
+
+def test_every_restore_is_on_record_with_its_optimizer(ran: tuple[Path, dict[str, Any]]) -> None:
+    data, record = ran
+    restores = [name for name in files(data, record) if name.startswith("restore-")]
+    assert sorted(name.rpartition("-")[0] for name in restores) == sorted(
+        f"restore-{number}-of-{arm}" for arm in ("stock", "centered", "plain") for number in (2, 3)
+    )

@@ -12,7 +12,7 @@ from tinker.types.optimizer import OptimizerConfigBase
 from research_exchange.client import Run
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.fixed_state import loss_of
-from research_exchange.harness.restoration import Restoration, restore_equivalence
+from research_exchange.harness.restoration import Restoration, report_restore, restore_equivalence
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.harness.preflights import DATA, RANK, scored, spindle_client, start_run
 from tests.servers import MODEL, SpindleServer
@@ -176,3 +176,29 @@ def test_what_the_server_said_is_kept_word_for_word(
     assert entry["initialization"]["evidence_ref"] in names
     assert entry["optimizer_checks"][0]["actual_config"]["eps"] == CONFIG["eps"]
     assert json.dumps(entry)
+
+
+def test_r097_each_restore_is_added_to_what_was_reported_of_the_start(
+    run: Run, start: Restoration, service: tinker.ServiceClient, create: Callable[..., tinker.TrainingClient]
+) -> None:
+    learners = {arm: start.arm(arm, create) for arm in ("one", "other")}
+    assert start.publish().may_go_on
+    saved = learners["one"].save_state("on-the-way").result().path
+    restored = service.create_training_client_from_state_with_optimizer(saved).result()
+    assert report_restore(run, service, restored, arm="one").status == "passed"
+    report = next(run.reported("initialization_provenance"))
+    counts = {entry["arm"]: entry["restore_count"] for entry in report["arms"]}
+    assert counts == {"one": 2, "other": 1}
+    [one] = [entry for entry in report["arms"] if entry["arm"] == "one"]
+    assert [check["after_restore"] for check in one["optimizer_checks"]] == [0, 1, 2]
+
+    fallen_back = service.create_training_client_from_state(saved).result()
+    reading = report_restore(run, service, fallen_back, arm="one")
+    assert not reading.may_go_on, "another optimizer came back"
+
+
+def test_a_restore_of_what_never_started_is_refused(
+    run: Run, service: tinker.ServiceClient, create: Callable[..., tinker.TrainingClient]
+) -> None:
+    with pytest.raises(HarnessError, match="The start of the arm 'one' is not on record"):
+        report_restore(run, service, create(), arm="one")
