@@ -188,11 +188,12 @@ def diagnose(gate: GateReading, plan: Plan, piloted: Pilot) -> Diagnosis:
         )
         for name, learner, activates in (("learner is sampler", same, False), ("learner is off", tilted, acts))
     )
+    cause = _cause(gate, cases)
     return Diagnosis(
         gate=gate,
-        cause=_cause(gate, cases),
+        cause=cause,
         explanation=" ".join(gate.problems) or gate.reason,
-        next_diagnostic=f"A new version of the spec, with weights older than {plan.stale_steps} steps to sample from.",
+        next_diagnostic=_NEXT[cause].format(stale_steps=plan.stale_steps),
         cases=cases,
         inputs=(input_exhibit(piloted.data, "pilot-input"),),
         schedule=Schedule(
@@ -203,6 +204,13 @@ def diagnose(gate: GateReading, plan: Plan, piloted: Pilot) -> Diagnosis:
             sampler_checkpoint=piloted.last,
         ),
     )
+
+
+_NEXT = {
+    Cause.INACTIVE_REGIME: "A new version of the spec, with weights older than {stale_steps} steps to sample from.",
+    Cause.DEFECT: "The tests of losses.py, on the inputs that are kept beside this record.",
+    Cause.UNKNOWN: "The accuracy of the base model on this task: rl_score_centering.py --measure-base.",
+}
 
 
 def _cause(gate: GateReading, cases: Sequence[Case]) -> Cause:
