@@ -153,7 +153,12 @@ class Experiment:
             planned={"training": steps, "evaluation": (1 + len(self.trained)) * len(self.evaluator.items)},
             recovery_seconds=RECOVERY_SECONDS,
             source=source,
-            changed={"base_model": self.plan.base_model, "steps": self.plan.treatment.steps},
+            changed={
+                "base_model": self.plan.base_model,
+                "steps": self.plan.treatment.steps,
+                "batch_size": self.plan.treatment.rollouts_per_step,
+                "eval": {**self.run.spec()["eval"], "n_examples": self.plan.eval_items},
+            },
         )
         must_fit(projection)
         note = (

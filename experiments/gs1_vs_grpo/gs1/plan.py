@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -231,12 +231,19 @@ def _settings(plan: Plan) -> dict[str, Any]:
         "lora_rank": plan.lora_rank,
         "learning_rate": plan.optimizer["learning_rate"],
         "dataset": plan.task,
-        "evaluator": f"{plan.eval_items} problems, answers of at most {plan.max_tokens} tokens",
-        "steps": [arm.steps for arm in plan.arms],
-        "effective_batch": [arm.rollouts_per_step for arm in plan.arms],
-        "seed": [arm.seed for arm in plan.arms],
+        "evaluator": plan.eval_items,
+        "max_tokens": plan.max_tokens,
+        "steps": _of_all(arm.steps for arm in plan.arms),
+        "effective_batch": _of_all(arm.rollouts_per_step for arm in plan.arms),
+        "seed": _of_all(arm.seed for arm in plan.arms),
         "tau": plan.treatment.tau,
     }
+
+
+def _of_all(values: Iterable[int]) -> int | list[int]:
+    """One number where every arm has it."""
+    each = list(values)
+    return each[0] if len(set(each)) == 1 else each
 
 
 def _deviation(field: str, original: object, effective: object) -> dict[str, str]:

@@ -73,7 +73,7 @@ def small_spec(folder: Path, problems: Path, *, tau: float) -> Path:
     """The spec with little of everything, in a copy of its folder."""
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     spec: dict[str, Any] = json.loads((FOLDER / "spec.json").read_text())
-    spec |= {"title": "GS1 vs GRPO, small", "base_model": MODEL, "lora_rank": 2, "steps": STEPS}
+    spec |= {"title": "GS1 vs GRPO, small", "base_model": MODEL, "lora_rank": 2, "steps": STEPS, "batch_size": ROLLOUTS}
     spec["eval"]["n_examples"] = ITEMS
     spec["dataset"]["n_examples"] = STEPS * ROLLOUTS
     spec["correctness_preflight"]["paths"][0]["baseline_revision"] = SDK_REVISION
@@ -151,6 +151,7 @@ def test_with_the_revised_spec_the_same_code_goes_on_over_an_interruption_to_a_v
     assert gates == {name: "not_applicable" if name in not_asked else "passed" for name in gates}, record["recorded"]
     assert record["recorded"]["status"] == "succeeded"
     assert record["recorded"]["withholding_gates"] == []
+    assert record["recorded"]["feasibility"]["status"] == "fits"
     assert set(record["state"]["completed_arms"]) == {"base", "grpo_gs8_seed0", "gs1_seed0"}
     for arm in ("grpo_gs8_seed0", "gs1_seed0"):
         rows = [json.loads(line) for line in files(again, record)[f"training-{arm}.jsonl"].splitlines()]

@@ -1,6 +1,7 @@
 """The specs, the script and the reference say the same, and on real problems the gate decides as the pages say."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -148,6 +149,13 @@ def test_what_flags_change_is_stated() -> None:
     assert stated["original_hypothesis_tested"] is True
     with pytest.raises(HarnessError, match="does not divide into groups of 8"):
         written.changed(options(["--rollouts_per_step", "12"]))
+
+
+def test_the_readme_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        options(["--help"])
+    flags = set(re.findall(r"--[a-z0-9_]+", capsys.readouterr().out)) - {"--help"}
+    assert flags == set(re.findall(r"--[a-z0-9_]+", (FOLDER / "README.md").read_text()))
 
 
 @pytest.mark.parametrize(
