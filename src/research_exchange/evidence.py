@@ -238,6 +238,9 @@ def _name_problems(name: str) -> tuple[Problem, ...]:
     if names_credential_file(name):
         action = "Keep it out of the evidence; scripts may read the environment."
         return (Problem("R-169", "name", "no file of credentials", "the name of one", action),)
+    if found := find_credential(name.encode("utf-8", "replace")):
+        action = "Rename the file, and revoke the credential if it was real."
+        return (Problem("R-169", "name", "no credentials", found.what, action),)
     checks = (
         (bool(name.strip()), "a name", "an empty one"),
         (

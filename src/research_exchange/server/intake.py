@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from research_exchange.credentials import redact_text
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.evidence import Admission, AdmissionStatus, InlineFile, Offer, admit_offer, inline_files, offer
 from research_exchange.server.views import evidence_file
@@ -106,9 +107,10 @@ class Intake:
                 self.remark(answer.name, [str(problem) for problem in answer.admission.problems], update)
 
     def remark(self, name: str, problems: Sequence[str], update: int | None) -> None:
-        """Remember why something was not kept as it came."""
+        """Remember why something was not kept as it came, without a credential that stood in its name (R-243)."""
         if self._writer.count_refusals(self._run_id) < MAX_KEPT_REFUSALS:
-            self._writer.add_refusal(self._run_id, name[:MAX_KEPT_NAME], problems, update, self._clock())
+            kept = redact_text(name)[:MAX_KEPT_NAME]
+            self._writer.add_refusal(self._run_id, kept, [*map(redact_text, problems)], update, self._clock())
 
     def _take(self, file: Prepared, update: int | None) -> FileAnswer:
         offered = file.offer

@@ -37,7 +37,7 @@ class Retaining:
         """Retain a file that came as JSON, `{name, kind, content | source_url, sha256?}`."""
         file = inline_file(entry, "file")
         if file.source_url is not None:
-            return self._take(run_id, self._attachments.fetch(file))
+            return self._take(run_id, self._attachments.fetch(run_id, file))
         return self._take(run_id, prepare_entry(self._store.blobs, file))
 
     def read(self, run_id: str, name: str) -> RetainedFile:

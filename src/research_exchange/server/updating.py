@@ -19,10 +19,19 @@ from research_exchange.server.attachments import Attachments
 from research_exchange.server.errors import ApiError
 from research_exchange.server.folding import Folds
 from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare_inline
+from research_exchange.server.limits import MIB
 from research_exchange.server.recording import Recording
 from research_exchange.store import Clock, Store, Writer
 
 log = logging.getLogger(__name__)
+
+MAX_UPDATES = 20_000
+"""Of a run; beyond them only such as end it are stored, and few of these."""
+FURTHER_FINAL_UPDATES = 16
+MAX_BYTES_OF_UPDATES = 1024 * MIB
+"""Of a run; beyond them only small updates are stored."""
+SMALL_UPDATE_BYTES = 64 * 1024
+_FINAL = ("succeeded", "failed")
 
 
 @dataclass(frozen=True)
@@ -46,6 +55,7 @@ class _Delivery:
     files: Sequence[Prepared]
     elsewhere: Sequence[InlineFile]
     """Files whose bytes have to be fetched."""
+    ends_the_run: bool
 
 
 class Updating:
@@ -76,6 +86,9 @@ class Updating:
             key: Names this delivery: the same bytes under the same key are a retry. Bytes equal to the run's last
                 update always are. A retry changes nothing and is answered with the number of the first delivery.
             session: The runner's session; by default the newest one that has not ended.
+
+        Raises:
+            ApiError: 409 where the run has as many updates as one may have, or as many bytes of them.
         """
         delivery = self._prepare(raw)
         with self._store.writing() as writer:
@@ -84,6 +97,7 @@ class Updating:
             earlier = next((head for head in (keyed, newest) if head is not None and head.sha256 == digest), None)
             remarks: list[str] = []
             if earlier is None:
+                _require_room(writer, run_id, delivery, after=0 if newest is None else newest.sequence)
                 its_session, remarks = _session(writer, run_id, session)
                 remarks += delivery.remarks
                 if keyed is not None:
@@ -131,6 +145,7 @@ class Updating:
             remarks=remarks,
             files=prepare_inline(self._store.blobs, came),
             elsewhere=[file for file in inline_files(came.body or {}) if file.source_url is not None],
+            ends_the_run=(came.body or {}).get("status") in _FINAL,
         )
 
     def _settle(self, run_id: str, stored: StoredUpdate) -> tuple[Flag, ...]:
@@ -150,6 +165,24 @@ class Updating:
             self._recording.settle(run_id)
         except (ApiError, OSError, DatabaseError) as error:
             log.warning("The outcome of %s cannot be recorded yet: %s", run_id, error)
+
+
+def _require_room(writer: Writer, run_id: str, delivery: _Delivery, after: int) -> None:
+    """One runner must not fill the disk of all: what no honest run comes near is refused."""
+    most = MAX_UPDATES + (FURTHER_FINAL_UPDATES if delivery.ends_the_run else 0)
+    if after >= most:
+        raise ApiError(
+            409,
+            f"R-240: {run_id} has {after:,} updates, as many as a run may have; only one that ends it is taken. "
+            "Post less often, with more in each.",
+        )
+    size = len(delivery.kept)
+    if size > SMALL_UPDATE_BYTES and writer.bytes_of_updates(run_id) + size > MAX_BYTES_OF_UPDATES:
+        raise ApiError(
+            409,
+            f"R-240: The updates of {run_id} would have more than {MAX_BYTES_OF_UPDATES:,} bytes; only such of at most "
+            f"{SMALL_UPDATE_BYTES:,} are taken. Retain large tables as files of evidence.",
+        )
 
 
 def _session(writer: Writer, run_id: str, named: str | None) -> tuple[str | None, list[str]]:

@@ -25,6 +25,8 @@ class Pruned:
     """Ended or revoked."""
     deliveries: int
     """Of notifications that arrived or were given up."""
+    attachments: int
+    """Notes of who handed in what; their bytes are among the blobs, unless a document points to them."""
     blobs: int
     """That no row names: of uploads that were refused at last."""
     cut_off_uploads: int
@@ -49,6 +51,7 @@ def prune(store: Store, at: datetime, keep: timedelta, *, dry_run: bool = False)
         cached_judgments=counts["judgment_cache"],
         tokens=counts["tokens"],
         deliveries=counts["deliveries"],
+        attachments=counts["attachments"],
         blobs=_prune_blobs(store, dry_run=dry_run),
         cut_off_uploads=0 if dry_run else store.blobs.remove_leftovers(UNREFERENCED_FOR.total_seconds()),
     )
@@ -60,6 +63,7 @@ def _disposable(before: datetime) -> list[tuple[Table, ColumnElement[bool]]]:
     return [
         (tables.judgment_cache, cache.made_at < before),
         (tables.tokens, or_(tokens.expires_at < before, tokens.revoked_at < before)),
+        (tables.attachments, tables.attachments.c.received_at < before),
         (tables.deliveries, is_done & ~deliveries.event.startswith(_TOLD_ONCE) & _has_later_ones()),
     ]
 

@@ -65,6 +65,14 @@ class RunPhase(StrEnum):
 
 
 @dataclass(frozen=True)
+class HandedIn:
+    """Of the attachments of a run."""
+
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class RunRecord:
     id: str
     spec_id: str

@@ -1,4 +1,4 @@
-"""The tables. All are append-only but `tokens`, `heartbeats`, `judgment_cache`, `hooks` and `deliveries`.
+"""The tables. All are append-only but `tokens`, `heartbeats`, `attachments`, `judgment_cache`, `hooks`, `deliveries`.
 
 The migrations put triggers behind that.
 """
@@ -201,6 +201,16 @@ evidence = Table(
     Column("after_update", Integer, nullable=False, server_default="0"),
     PrimaryKeyConstraint("run_id", "name"),
     ForeignKeyConstraint(["run_id", "update_sequence"], ["updates.run_id", "updates.sequence"]),
+)
+
+attachments = Table(
+    "attachments",
+    metadata,
+    Column("run_id", ForeignKey("runs.id"), nullable=False),
+    Column("sha256", String(64), nullable=False, index=True),
+    Column("size", Integer, nullable=False),
+    Column("received_at", Instant, nullable=False),
+    PrimaryKeyConstraint("run_id", "sha256"),
 )
 
 refusals = Table(

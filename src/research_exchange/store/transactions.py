@@ -1,5 +1,6 @@
 """What can be asked of the store and added to it, inside one transaction."""
 
+from research_exchange.store.rows.attachments import AttachmentReader, AttachmentWriter
 from research_exchange.store.rows.evidence import EvidenceReader, EvidenceWriter
 from research_exchange.store.rows.hooks import HookReader, HookWriter
 from research_exchange.store.rows.ideas import IdeaReader, IdeaWriter
@@ -21,6 +22,7 @@ class Reader(
     SessionReader,
     UpdateReader,
     EvidenceReader,
+    AttachmentReader,
     TokenReader,
     HookReader,
 ):
@@ -37,6 +39,7 @@ class Writer(
     SessionWriter,
     UpdateWriter,
     EvidenceWriter,
+    AttachmentWriter,
     TokenWriter,
     HookWriter,
 ):

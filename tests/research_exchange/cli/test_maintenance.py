@@ -91,6 +91,7 @@ def test_pruning_says_what_goes(rx: Rx, data: Path) -> None:
         ["0", "cached judgments"],
         ["1", "tokens"],
         ["0", "deliveries"],
+        ["0", "attachments"],
         ["0", "blobs"],
         ["0", "cut off uploads"],
     ]

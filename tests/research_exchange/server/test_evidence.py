@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from research_exchange.evidence import MAX_FILE_BYTES
+from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES, MAX_RUN_BYTES
 from research_exchange.server.attachments import Attachments as Fetching
 from research_exchange.server.attachments import FetchRefused
 from research_exchange.server.exchange import Exchange
@@ -276,3 +276,55 @@ def test_bytes_are_handed_in_first_and_named_by_an_update_later(runner: Runner) 
     secret = b"token: ghp_" + b"a1B2" * 9
     assert runner.post(f"{runner.path}/attachments", secret, name="b.txt").status_code == 422
     assert runner.get(f"/attachments/{hashlib.sha256(secret).hexdigest()}/b.txt").status_code == 404
+
+
+def test_a_run_does_not_get_at_the_attachments_of_another_by_their_hash(runner: Runner, other_runner: Runner) -> None:
+    content = b"held-out answers\n"
+    url = runner.post(f"{runner.path}/attachments", content, name="a.jsonl").json()["source_url"]
+    retained = hashlib.sha256(b"evidence, and never handed in").hexdigest()
+    runner.upload("b.txt", b"evidence, and never handed in", "log")
+    for address in (url, f"/attachments/{retained}/b.txt"):
+        entry = {"name": "mine.jsonl", "kind": "predictions", "source_url": address}
+        answer = other_runner.update({"status": "running", "evidence": {"version": 1, "files": [entry]}})
+        (refused,) = answer.json()["evidence"]
+        assert (refused["status"], "R-166" in refused["problems"][0]) == ("rejected", True)
+        assert other_runner.get(address).status_code == 404
+    assert other_runner.record()["evidence"] == []
+    assert runner.get(url).content == content
+    assert other_runner.post(f"{other_runner.path}/attachments", content, name="a.jsonl").status_code == 201
+    assert other_runner.get(url).content == content, "who has the bytes may hand them in"
+
+
+def test_a_run_has_no_more_attachments_than_it_could_retain(runner: Runner) -> None:
+    """R-163"""
+    big = b"a" * MAX_FILE_BYTES
+    whole = [runner.post(f"{runner.path}/attachments", bytes([n]) + big[1:], name="a").status_code for n in range(5)]
+    assert whole == [201] * (MAX_RUN_BYTES // MAX_FILE_BYTES) + [422]
+    again = runner.post(f"{runner.path}/attachments", b"\0" + big[1:], name="a")
+    assert again.status_code == 201, "what is there already costs nothing"
+
+
+def test_a_run_has_no_more_attachments_than_files(runner: Runner) -> None:
+    """R-163"""
+    told = [runner.post(f"{runner.path}/attachments", f"{n}".encode(), name="a") for n in range(MAX_FILES + 1)]
+    assert [answer.status_code for answer in told] == [201] * MAX_FILES + [422]
+    assert f"R-163 a: expected at most {MAX_FILES} attachments in a run" in told[-1].text
+
+
+def test_a_credential_in_the_name_or_the_kind_of_a_file_is_not_kept(runner: Runner, data: Path) -> None:
+    """R-169, R-243"""
+    secret = "ghp_" + "a1B2" * 9
+    assert runner.upload(f"{secret}.txt", b"a", "log").status_code == 422
+    assert runner.upload("kind.txt", b"a", secret).status_code == 201
+    assert runner.post(f"{runner.path}/attachments", b"a", name=secret).status_code == 422
+    files = [
+        {"name": secret, "kind": "log", "content": "a"},
+        {"name": "b.txt", "kind": [secret], "content": "a"},
+        {"name": f"{secret} 2", "kind": "log", "content": "a", "sha256": "0" * 64},
+    ]
+    answer = runner.update({"status": "running", "evidence": {"version": 1, "files": files}})
+    assert {file["status"] for file in answer.json()["evidence"]} == {"rejected"}
+    record = runner.record()
+    assert [refused["name"] for refused in record["refused"]][:2] == ["[redacted]"] * 2
+    kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+    assert secret.encode() not in kept

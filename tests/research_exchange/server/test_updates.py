@@ -7,6 +7,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from research_exchange.server import updating
 from research_exchange.server.limits import MAX_UPDATE_BYTES
 from tests.research_exchange.server import scenarios
 from tests.research_exchange.server.conftest import Runner
@@ -215,3 +216,23 @@ def test_a_file_with_a_credential_is_refused_and_its_update_kept_without_it(runn
     record = runner.record()
     assert (record["evidence"], [each["name"] for each in record["refused"]]) == ([], ["run.py", "update 1"])
     assert SECRET.encode() not in b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+
+
+def test_a_run_has_so_many_updates_and_no_more_but_one_that_ends_it(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "MAX_UPDATES", 3)
+    told = [runner.update(scenarios.progress(step, 0.5)) for step in (1, 2, 3, 3, 4)]
+    assert [answer.status_code for answer in told] == [201, 201, 201, 200, 409]
+    assert "R-240" in told[-1].json()["error"]
+    assert runner.update({"status": "failed", "summary": "It took too long."}).status_code == 201
+    assert len(runner.record()["updates"]) == 4
+
+
+def test_the_updates_of_a_run_have_so_many_bytes_and_no_more_but_small_ones(
+    runner: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "MAX_BYTES_OF_UPDATES", 250_000)
+    large = [{"status": "running", "summary": f"{number}" * 100_000} for number in range(3)]
+    assert [runner.update(document).status_code for document in large] == [201, 201, 409]
+    assert runner.update(scenarios.progress(1, 0.5)).status_code == 201

@@ -106,6 +106,7 @@ def one_row_in_every_table(writer: Writer) -> None:
     writer.end_session(SESSION, SessionEnd(NOON, 0, "the command ended"))
     writer.append_update(RUN, b"{}", None, NOON, "a key")
     writer.add_evidence(RUN, EvidenceRecord("a.txt", "log", "b" * 64, 1, 1, NOON))
+    writer.add_attachment(RUN, "b" * 64, 1, NOON)
     writer.add_refusal(RUN, ".env", ["R-169"], 1, NOON)
     gate = GateResult("decision", Applicability.REQUIRED, GateStatus.PASSED, "It was recomputed.")
     writer.record_outcome(RUN, "asked for", "1", b"{}", NOON, [gate])

@@ -26,7 +26,7 @@ APPEND_ONLY = (
     "specs",
     "updates",
 )
-MAY_CHANGE = {"tokens", "heartbeats", "judgment_cache", "hooks", "deliveries"}
+MAY_CHANGE = {"tokens", "heartbeats", "attachments", "judgment_cache", "hooks", "deliveries"}
 GAPLESS = ("updates.sequence", "refusals.number", "outcomes.number", "queue.number", "audit.number", "sessions.number")
 
 

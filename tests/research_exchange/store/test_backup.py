@@ -232,9 +232,9 @@ def test_a_damaged_file_is_refused(file: Path, tmp_path: Path) -> None:
 
 
 def _of_the_schema_before(entries: dict[str, bytes]) -> None:
-    """As version 0006 would have written it, which had no hooks."""
+    """As version 0006 would have written it, which had no hooks and no attachments."""
     manifest = json.loads(entries["backup.json"])
-    for table in ("hooks", "deliveries"):
+    for table in ("hooks", "deliveries", "attachments"):
         del manifest["rows"][table], manifest["columns"][table], entries[f"rows/{table}.jsonl"]
     entries["backup.json"] = json.dumps({**manifest, "schema": "0006"}).encode()
 
@@ -243,4 +243,4 @@ def _of_the_schema_before(entries: dict[str, bytes]) -> None:
 def test_an_older_backup_is_brought_up_to_date(filled: Store, file: Path, tmp_path: Path) -> None:
     before = _rows(filled)
     with closing(_restored(_rewritten(file, _of_the_schema_before), tmp_path / "other")) as restored:
-        assert _rows(restored) == {**before, "hooks": [], "deliveries": []}
+        assert _rows(restored) == {**before, "hooks": [], "deliveries": [], "attachments": []}

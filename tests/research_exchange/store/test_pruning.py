@@ -16,7 +16,7 @@ from tests.research_exchange.store.conftest import HOOK, NOON, RUN, one_row_in_e
 
 MONTH = timedelta(days=30)
 LATER = NOON + timedelta(days=40)
-MAY_GO = {"tokens", "deliveries"}
+MAY_GO = {"tokens", "deliveries", "attachments"}
 
 
 def _age(store: Store, *digests: str) -> None:
@@ -53,10 +53,10 @@ def used(store: Store) -> Store:
 
 def test_only_what_may_go_goes(used: Store) -> None:
     before = _acknowledged(used)
-    expected = Pruned(cached_judgments=1, tokens=2, deliveries=1, blobs=1, cut_off_uploads=0)
+    expected = Pruned(cached_judgments=1, tokens=2, deliveries=1, attachments=1, blobs=1, cut_off_uploads=0)
     assert prune(used, LATER, MONTH, dry_run=True) == expected
     assert prune(used, LATER, MONTH) == expected
-    assert prune(used, LATER, MONTH) == Pruned(0, 0, 0, 0, 0)
+    assert prune(used, LATER, MONTH) == Pruned(0, 0, 0, 0, 0, 0)
     assert _acknowledged(used) == before
     with used.reading() as reader:
         assert reader.cached_judgment(RUN, "e" * 64, "1") == b"{}"

@@ -157,7 +157,7 @@ def test_opening_again_finds_everything(store: Store, data: Path, database_url: 
 
 
 def test_the_schema_has_a_number(raw: Connection) -> None:
-    assert raw.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == ["0007"]
+    assert raw.execute(text("SELECT version_num FROM alembic_version")).scalars().all() == ["0008"]
 
 
 def test_words_that_no_database_can_keep_are_kept_as_well_as_they_can_be(store: Store) -> None:

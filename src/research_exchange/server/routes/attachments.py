@@ -12,7 +12,7 @@ from research_exchange.evidence import MAX_FILE_BYTES
 from research_exchange.server.attachments import Attached
 from research_exchange.server.dependencies import ExchangeService
 from research_exchange.server.errors import error_response
-from research_exchange.server.guards import may_use, runner_only
+from research_exchange.server.guards import PerhapsCaller, may_use, runner_only
 from research_exchange.server.limits import capped
 from research_exchange.server.routes.answers import stored_bytes
 from research_exchange.server.routes.described import answers, answers_bytes
@@ -37,7 +37,7 @@ async def attach(run_id: str, name: str, request: Request, exchange: ExchangeSer
     with exchange.evidence.blobs.receive(MAX_FILE_BYTES) as incoming:
         async for chunk in capped(request.stream(), MAX_FILE_BYTES):
             incoming.write(chunk)
-        attached = await run_in_threadpool(exchange.attachments.attach, name, incoming)
+        attached = await run_in_threadpool(exchange.attachments.attach, run_id, name, incoming)
     if not isinstance(attached, Attached):
         return error_response(422, "The file was refused and is not stored.", list(map(str, attached.problems)))
     return JSONResponse(vars(attached), status_code=201)
@@ -47,8 +47,10 @@ async def attach(run_id: str, name: str, request: Request, exchange: ExchangeSer
     "/attachments/{sha256}/{name}",
     responses=answers_bytes("application/octet-stream", "The bytes that were handed in."),
 )
-def get_attachment(sha256: Digest, name: str, request: Request, exchange: ExchangeService) -> Response:
-    """What was handed in, as a download."""
-    content = exchange.attachments.read(sha256)
+def get_attachment(
+    sha256: Digest, name: str, request: Request, exchange: ExchangeService, who: PerhapsCaller
+) -> Response:
+    """What was handed in, as a download; to a runner, what was handed in for its own run."""
+    content = exchange.attachments.read(sha256, who.run_id if who is not None else None)
     disposition = f"attachment; filename*=UTF-8''{quote(name, safe='')}"
     return stored_bytes(request, content, sha256, "application/octet-stream", disposition)

@@ -43,6 +43,11 @@ class UpdateReader(Transaction):
     def count_updates(self, run_id: str) -> int:
         return self._last(tables.updates.c.sequence, tables.updates.c.run_id == run_id)
 
+    def bytes_of_updates(self, run_id: str) -> int:
+        """Of all updates of a run together."""
+        total = select(func.sum(tables.updates.c.size)).where(tables.updates.c.run_id == run_id)
+        return self._connection.execute(total).scalar_one() or 0
+
     def last_update(self, run_id: str) -> StoredUpdate | None:
         return self.update(run_id, self.count_updates(run_id))
 
