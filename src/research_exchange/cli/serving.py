@@ -13,6 +13,9 @@ def serve(
     data: Data = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = DEFAULT_HOST,
     port: Annotated[int, typer.Option(help="The port to listen on; 0 takes any free one.")] = DEFAULT_PORT,
+    or_any: Annotated[
+        bool, typer.Option("--or-any", help="Take any free port where that one is taken, instead of saying so.")
+    ] = False,
     database_url: DatabaseUrl = None,
     evidence_url: EvidenceUrl = None,
     require_login: Annotated[
@@ -30,6 +33,7 @@ def serve(
         data_folder(data),
         host,
         port,
+        or_any=or_any,
         require_login=require_login,
         database_url=database_url,
         evidence_url=evidence_url,

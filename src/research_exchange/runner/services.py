@@ -9,7 +9,6 @@ import io
 import json
 import os
 import shlex
-import socket
 import sys
 import threading
 import time
@@ -23,7 +22,7 @@ import httpx
 
 from research_exchange.client import Exchange
 from research_exchange.runner.guarded import GuardedCommand
-from research_exchange.whereabouts import DEFAULT_PORT, SERVER_FILE
+from research_exchange.whereabouts import SERVER_FILE
 
 EXCHANGE_START_SECONDS = 60.0
 TRAINING_START_SECONDS = 600.0
@@ -127,7 +126,8 @@ def exchange_service(
     if running:
         yield Service(running)
         return
-    command = [sys.executable, "-m", "research_exchange.cli", "serve", "--data", str(data), "--port", str(_port())]
+    # The usual port where it is free, so that a page's address stays good.
+    command = [sys.executable, "-m", "research_exchange.cli", "serve", "--data", str(data), "--or-any"]
     say("Starting the Exchange.")
     log = data / "logs" / "exchange.log"
     with _started(command, announces=["RX_URL"], log=log, seconds=EXCHANGE_START_SECONDS) as child:
@@ -192,17 +192,6 @@ def announced_exchange(data: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return url if Exchange(url).proves(secret) else None
-
-
-def _port() -> int:
-    """The usual port, so that a page's address stays good; 0 (any free one) when it is taken."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", DEFAULT_PORT))
-        except OSError:
-            return 0
-    return DEFAULT_PORT
 
 
 def _tail(log: Path, lines: int = 15) -> str:

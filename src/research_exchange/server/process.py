@@ -1,5 +1,6 @@
 """An Exchange as a process: bind, say where, serve, and leave nothing behind on a clean stop."""
 
+import errno
 import json
 import os
 import signal
@@ -46,8 +47,8 @@ def _why_not_opened(error: Exception, data: Path) -> str:
     return f"Cannot keep an Exchange in {data}: {why}. Choose another folder with --data, or another --database-url."
 
 
-def serve_app(app: FastAPI, data: Path, host: str, port: int) -> None:
-    """Serve `app` until SIGINT or SIGTERM.
+def serve_app(app: FastAPI, data: Path, host: str, port: int, *, or_any: bool = False) -> None:
+    """Serve `app` until SIGINT or SIGTERM; with `or_any` at any free port where this one is taken.
 
     When it answers, it says so on stdout with a line for a shell, `export RX_URL=http://…`, and in
     `<data>/server.json`, which a clean stop removes.
@@ -55,7 +56,7 @@ def serve_app(app: FastAPI, data: Path, host: str, port: int) -> None:
     Raises:
         CannotServe: The address is taken or not this machine's.
     """
-    with _bind(host, port) as listener:
+    with _listen(host, port, or_any=or_any) as listener:
         bound_port = listener.getsockname()[1]
         shown_host = f"[{host}]" if ":" in host else host
         server = _AnnouncingServer(app, f"http://{shown_host}:{bound_port}", data / SERVER_FILE)
@@ -109,7 +110,7 @@ def _pid_in(server_file: Path) -> int | None:
     return pid if isinstance(pid, int) else None
 
 
-def _bind(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int, *, or_any: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # A listener that names its protocol hands on connections that asyncio knows to be TCP, and sends on without waiting
     # for more; on others an answer's body waits until its headers are acknowledged, which takes 40 ms.
@@ -118,8 +119,11 @@ def _bind(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
+        listener.listen()  # at once: two that reuse an address may both bind it, and only one may listen
     except (OSError, OverflowError) as error:
         listener.close()
+        if or_any and isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+            return _listen(host, 0, or_any=False)
         why = error.strerror if isinstance(error, OSError) else "a port is a number up to 65535"
         raise CannotServe(
             f"Cannot serve at {host}:{port}: {why}. Choose --host and --port; port 0 is any free one."

@@ -44,6 +44,7 @@ def serve(
     host: str = DEFAULT_HOST,
     port: int = DEFAULT_PORT,
     *,
+    or_any: bool = False,
     require_login: bool = False,
     database_url: str | None = None,
     evidence_url: str | None = None,
@@ -59,4 +60,4 @@ def serve(
         raise CannotServe(str(error)) from None
     with opening(data):
         app = create_app(data, database_url=database_url, evidence_url=evidence_url, door=door)
-    serve_app(app, data, host, port)
+    serve_app(app, data, host, port, or_any=or_any)

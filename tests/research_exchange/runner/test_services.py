@@ -2,7 +2,9 @@
 
 import json
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,18 @@ def test_an_exchange_is_started_when_there_is_none_and_stopped_again(tmp_path: P
         assert is_alive(service.child.pid)
     assert not is_alive(service.child.pid)
     assert not Exchange(service.url).answers()
+
+
+def test_those_that_start_at_the_same_moment_do_not_take_each_others_port(tmp_path: Path) -> None:
+    def answers(name: str) -> str:
+        with exchange_service(tmp_path / name, environment={}) as service:
+            together.wait(60)
+            assert Exchange(service.url).answers()
+            return service.url
+
+    together = threading.Barrier(3)
+    with ThreadPoolExecutor(3) as pool:
+        assert len(set(pool.map(answers, ("a", "b", "c")))) == 3
 
 
 def test_the_announcement_of_a_killed_exchange_leads_nowhere(tmp_path: Path) -> None:
