@@ -24,7 +24,7 @@ from research_exchange.cli import (
     specs,
     spooling,
 )
-from research_exchange.cli.console import NOT_CHECKED, USAGE, UsageProblem
+from research_exchange.cli.console import NOT_CHECKED, NOT_WELL, USAGE, UsageProblem
 
 app = typer.Typer(
     help="""Research Exchange: from an experiment's spec to a verdict recomputed from its evidence.
@@ -130,12 +130,14 @@ def _code_for(trouble: Exception) -> int | None:
     if isinstance(trouble, UsageProblem):
         return USAGE
 
-    from research_exchange.client import ExchangeError, ExchangeRefused
+    from research_exchange.client import ExchangeError, ExchangeRefused, SpecRefused
     from research_exchange.runner import CannotExecute, NoTimeLeft, ServiceError
-    from research_exchange.runner.script import FolderTooLarge
+    from research_exchange.runner.script import UnfitFolder
 
     match trouble:
-        case ExchangeRefused() | FolderTooLarge() | CannotExecute() | NoTimeLeft():
+        case SpecRefused():
+            return NOT_WELL
+        case ExchangeRefused() | UnfitFolder() | CannotExecute() | NoTimeLeft():
             return USAGE
         case ServiceError() | ExchangeError() | OSError():
             return NOT_CHECKED

@@ -15,7 +15,7 @@ answer, above all a gate, waits. Sending the same report twice is harmless, so n
 twice. httpx and the standard library are all it needs. Tokens are sent, never printed, and never written to the spool.
 """
 
-from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
+from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable, SpecRefused
 from research_exchange.client.events import Event
 from research_exchange.client.exchange import Exchange
 from research_exchange.client.run import Evidence, GateReading, Run
@@ -29,4 +29,5 @@ __all__ = [
     "ExchangeUnreachable",
     "GateReading",
     "Run",
+    "SpecRefused",
 ]

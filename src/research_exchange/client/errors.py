@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-__all__ = ["ExchangeError", "ExchangeRefused", "ExchangeUnreachable"]
+__all__ = ["ExchangeError", "ExchangeRefused", "ExchangeUnreachable", "SpecRefused"]
 
 
 class ExchangeError(Exception):
@@ -29,3 +29,7 @@ class ExchangeRefused(ExchangeError):
     def is_about_content(self) -> bool:
         """Whether it is for what was sent; not for the token, the address or the pace."""
         return self.status in {400, 409, 413, 415, 422}
+
+
+class SpecRefused(ExchangeRefused):
+    """The Exchange checked a spec, and lint finds errors in it (R-026)."""

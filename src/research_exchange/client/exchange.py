@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from urllib.parse import quote
 
 from research_exchange.client.connection import PATIENCE_SECONDS, Connection, Json
+from research_exchange.client.errors import ExchangeRefused, SpecRefused
 from research_exchange.client.events import Event, follow
 from research_exchange.client.run import Run
 
@@ -84,10 +85,18 @@ class Exchange:
             legacy: Admits one that lint finds errors in, such as one written before features were declared (R-026).
             idea_id: The idea that it was made from.
             parent: The version that it was made from.
+
+        Raises:
+            SpecRefused: Lint finds errors in it.
         """
         named = {"idea": idea_id, "parent": parent, "legacy": "true" if legacy else None}
         params = {name: value for name, value in named.items() if value}
-        spec_id: str = self._http.send("POST", "/api/specs", raw_spec, params=params).json()["id"]
+        try:
+            spec_id: str = self._http.send("POST", "/api/specs", raw_spec, params=params).json()["id"]
+        except ExchangeRefused as refused:
+            if refused.status == 422 and refused.problems:
+                raise SpecRefused(refused.sentence, status=422, problems=refused.problems) from None
+            raise
         return spec_id
 
     # --- Runs ---

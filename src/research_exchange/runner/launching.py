@@ -12,7 +12,6 @@ from research_exchange.runner.agent import agent_errand
 from research_exchange.runner.errors import CannotExecute
 from research_exchange.runner.limits import NO_LIMITS, Limits
 from research_exchange.runner.local import local_errand
-from research_exchange.runner.script import check_folder
 from research_exchange.runner.services import Service
 from research_exchange.runner.sitting import Sitting
 from research_exchange.runner.wall import seconds_left
@@ -109,14 +108,15 @@ def launch(
         queue: Leave the run to a worker.
 
     Raises:
-        FolderTooLarge: the folder holds more than a script and its small inputs; no run is created then.
+        UnfitFolder: no copy can be made of the folder, or it holds more than a script and its small inputs; no run is
+            created then.
+        SpecRefused: lint finds errors in the spec; no run is created either.
     """
-    check_folder(spec_folder)
-    spec_id = exchange.register(spec.raw, legacy=legacy)
-    redo_of = newest_settled(exchange, spec_id) if redo else None
-    run = exchange.create_run(spec_id, redo_of=redo_of, queue=queue)
-    work = WorkFolder.of(data, run.id)
-    work.keep(spec_folder)
+    with WorkFolder.prepared(data, spec_folder) as prepared:
+        spec_id = exchange.register(spec.raw, legacy=legacy)
+        redo_of = newest_settled(exchange, spec_id) if redo else None
+        run = exchange.create_run(spec_id, redo_of=redo_of, queue=queue)
+        work = prepared.become(WorkFolder.of(data, run.id))
     return Launch(run, spec, work, redo_of)
 
 

@@ -15,8 +15,16 @@ STOP_SECONDS = 10.0
 """What a script gets to clean up after SIGTERM."""
 
 
-class FolderTooLarge(Exception):
-    """The folder of a spec holds more than a script and its small inputs."""
+class UnfitFolder(Exception):
+    """No run gets a copy of the folder of a spec; the text is one sentence for a person."""
+
+
+class FolderTooLarge(UnfitFolder):
+    """It holds more than a script and its small inputs."""
+
+
+class FolderUnreadable(UnfitFolder):
+    """Something in it cannot be read."""
 
 
 def check_folder(source: Path) -> None:
@@ -38,9 +46,16 @@ def copy_folder(source: Path, target: Path) -> None:
 
     Raises:
         FolderTooLarge: it holds more than a script and its small inputs.
+        FolderUnreadable: something in it cannot be read.
     """
     check_folder(source)
-    shutil.copytree(source, target, ignore=_left_out)
+    try:
+        shutil.copytree(source, target, ignore=_left_out)
+    except shutil.Error as trouble:
+        path, _, why = trouble.args[0][0]
+        raise FolderUnreadable(
+            f"{path} cannot be copied for the run: {why}. Make it readable, or keep it outside the spec's folder."
+        ) from None
 
 
 def _left_out(folder: str, names: Sequence[str]) -> set[str]:

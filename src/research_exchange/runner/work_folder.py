@@ -10,6 +10,7 @@
 
 import fcntl
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -83,12 +84,33 @@ class WorkFolder:
         """Copy the folder of a spec, so that later sessions and repetitions execute what was there at this moment.
 
         Raises:
-            FolderTooLarge: it holds more than a script and its small inputs.
+            UnfitFolder: it is too large, or cannot be read.
         """
         copy_folder(spec_folder, self.source)
         self.state.mkdir()
         (self.path / "code.patch").write_bytes(patch_of(spec_folder))
         (self.path / "revision").write_text(revision_of(spec_folder) + "\n")
+
+    @classmethod
+    @contextmanager
+    def prepared(cls, data: Path, spec_folder: Path) -> "Iterator[WorkFolder]":
+        """The same before there is a run: a folder that `become` gives to it, and that is removed where none comes.
+
+        Raises:
+            UnfitFolder: as `keep`.
+        """
+        (data / "work").mkdir(parents=True, exist_ok=True)
+        made = cls(Path(tempfile.mkdtemp(prefix=".new-", dir=data / "work")))
+        try:
+            made.keep(spec_folder)
+            yield made
+        finally:
+            shutil.rmtree(made.path, ignore_errors=True)
+
+    def become(self, other: "WorkFolder") -> "WorkFolder":
+        """Take the place of another one, which does not exist yet."""
+        self.path.rename(other.path)
+        return other
 
     def keep_from(self, earlier: "WorkFolder") -> None:
         """The same for another run of the same spec version."""

@@ -100,7 +100,7 @@ def test_a_spec_that_lint_finds_errors_in_needs_to_be_admitted(rx: Rx, served: S
     path = tmp_path / "spec.json"
     path.write_text(json.dumps(document))
     refused = rx("run", str(path), "--runner", "manual", "--data", str(served.data))
-    assert (refused.returncode, refused.stdout) == (2, "")
+    assert (refused.returncode, refused.stdout) == (1, "")
     assert "R-031" in refused.stderr
 
 

@@ -128,6 +128,19 @@ def test_a_folder_that_is_too_large_leaves_no_run_behind(
     assert exchange.runs_page()["total"] == before
 
 
+def test_a_file_that_cannot_be_read_leaves_no_run_behind(
+    rx: Rx, served: ServedExchange, exchange: Exchange, tmp_path: Path
+) -> None:
+    spec = spec_folder(tmp_path / "spec", FINISHES, title="Beside a file that nobody can read")
+    (spec.parent / "memory").symlink_to("/proc/self/mem")  # not even the administrator of the machine
+    before = exchange.runs_page()["total"]
+    refused = rx("run", str(spec), "--queue", "--data", str(served.data))
+    assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+    assert f"{spec.parent}/memory cannot be copied for the run" in refused.stderr
+    assert exchange.runs_page()["total"] == before
+    assert not list((served.data / "work").glob(".new-*"))
+
+
 def test_what_is_queued_waits_with_a_reason_and_a_worker_takes_it(
     rx: Rx, served: ServedExchange, exchange: Exchange, tmp_path: Path
 ) -> None:
@@ -135,7 +148,7 @@ def test_what_is_queued_waits_with_a_reason_and_a_worker_takes_it(
     data = ("--data", str(served.data))
     queued = rx("run", *map(str, specs), "--queue", *data, "--json")
     ids = [each["run"] for each in json.loads(queued.stdout)]
-    waiting = json.loads(rx("queue", *data, "--json").stdout)
+    waiting = json.loads(rx("queue", *data, "--json").stdout)["queue"]
     assert [each["run"] for each in waiting] == ids
     assert all(each["waits"] for each in waiting)
     assert "why it waits" in rx("queue", *data).stdout
