@@ -16,7 +16,7 @@ from datetime import timedelta
 from starlette.concurrency import run_in_threadpool
 
 from research_exchange.server.door import BadSetting
-from research_exchange.server.queueing import Queueing
+from research_exchange.server.queueing import Queueing, has_begun
 from research_exchange.server.recording import NOT_HEARD_OF, Recording
 from research_exchange.store import Clock, QueueRecord, Reader, RunPhase, SessionEnd, SessionRecord, Store
 
@@ -143,7 +143,7 @@ def _sign(reader: Reader, session: SessionRecord) -> object:
 
 def _began(reader: Reader, entry: QueueRecord) -> bool:
     """Whether anybody sat down at a run that was taken from the queue."""
-    run, sessions = reader.run(entry.run_id), reader.sessions(entry.run_id)
+    run = reader.run(entry.run_id)
     if run is None or run.phase not in (RunPhase.CREATED, RunPhase.ENDED) or entry.claimed_at is None:
         return True
-    return bool(sessions) and sessions[-1].started_at >= entry.claimed_at
+    return has_begun(entry, reader.sessions(entry.run_id))

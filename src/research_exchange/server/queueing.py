@@ -1,5 +1,6 @@
 """The queue: which runs wait for a worker and why, who takes them, and how a person changes that (R-202)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +17,7 @@ from research_exchange.store import (
     QueueRecord,
     RunPhase,
     RunRecord,
+    SessionRecord,
     Store,
     Writer,
 )
@@ -90,17 +92,20 @@ class Queueing:
             if refused := self._why_not_again(writer, run):
                 raise ApiError(409, refused)
             at = self._clock()
+            _take_back(writer, run_id, at)
             close_entry(writer, run_id, at, by)
             entry = writer.enqueue(run_id, at, reason or ASKED_AGAIN, by)
             writer.add_audit(at, by, "run.requeue", run_id, {"reason": entry.reason})
         return entry
 
     def give_back(self, run_id: str) -> None:
-        """Queue a run again that a worker took and never began."""
+        """Queue a run again that a worker took and never began; whoever comes late finds that its token has ended."""
         with self._store.writing() as writer:
             run = _known(writer, run_id)
             if run.phase is not RunPhase.QUEUED and self._why_not_again(writer, run) is None:
-                writer.enqueue(run_id, self._clock(), NEVER_BEGUN, GIVEN_BACK)
+                at = self._clock()
+                _take_back(writer, run_id, at)
+                writer.enqueue(run_id, at, NEVER_BEGUN, GIVEN_BACK)
 
     def cancel(self, run_id: str, by: str, reason: str) -> Cancellation:
         """Call a run off: it leaves the queue, and its runner learns of it with its next heartbeat.
@@ -126,6 +131,21 @@ class Queueing:
         if state.is_final and first_reading(state)[0] not in MAY_GO_ON:
             return f"Run {run.id} ended with its final update {state.final_update}; start a redo instead."
         return None
+
+
+def has_begun(entry: QueueRecord, sessions: Sequence[SessionRecord]) -> bool:
+    """Whether anybody sat down at a run since this entry of it was taken."""
+    return entry.claimed_at is not None and bool(sessions) and sessions[-1].started_at >= entry.claimed_at
+
+
+def _take_back(writer: Writer, run_id: str, at: datetime) -> None:
+    """End the token of a worker who took a run and never began: whoever takes it next works on it alone.
+
+    A claim and its token are made at the same moment. The token of one who began stays good, for what is in its spool.
+    """
+    entries = writer.queue_entries(run_id)
+    if entries and entries[-1].claimed_at is not None and not has_begun(entries[-1], writer.sessions(run_id)):
+        writer.revoke_runner_tokens(run_id, entries[-1].claimed_at, at)
 
 
 def close_entry(writer: Writer, run_id: str, at: datetime, by: str) -> None:

@@ -126,15 +126,37 @@ def test_what_a_worker_took_and_never_began_is_queued_again(admin: Caller, excha
     steady = SteadyClock()
     house = housekeeper(exchange, steady)
     taken, begun = start_run(admin), start_run(admin)
-    for each in (taken, begun):
-        admin.post(f"{each.path}/requeue")
-        assert admin.post("/api/queue/claim").json()["run"] == each.run
-    begun.begin()
+    late, timely = [_claimed(admin, each) for each in (taken, begun)]
+    timely.begin()
     house.tend()
     steady.now = SILENT_AFTER
     house.tend()
     (row,) = admin.get("/api/queue").json()["queue"]
     assert (row["run"], row["reason"]) == (taken.run, "A worker took it and never began.")
+    refused = late.post(f"{late.path}/sessions")
+    assert (refused.status_code, "no good any more" in refused.json()["error"]) == (401, True)
+    next_one = Runner(admin.http, admin.post("/api/queue/claim").json()["token"], taken.run)
+    assert next_one.post(f"{next_one.path}/sessions").status_code == 201
+    assert timely.update(scenarios.progress(1, 0.5)).status_code == taken.update(scenarios.progress(1, 0.5)).status_code
+
+
+def test_a_run_that_somebody_queues_again_is_taken_from_whoever_never_began(admin: Caller, runner: Runner) -> None:
+    first = _claimed(admin, runner)
+    second = _claimed(admin, runner)
+    assert first.post(f"{first.path}/sessions").status_code == 401
+    session = second.begin()
+    second.post(f"{second.path}/sessions/{session}/end", {"exit_code": 1, "reason": "crashed"})
+    third = _claimed(admin, runner)
+    assert second.update(scenarios.progress(1, 0.5)).status_code == 201, "what was in its spool is still taken"
+    assert third.post(f"{third.path}/sessions").status_code == 201
+
+
+def _claimed(admin: Caller, runner: Runner) -> Runner:
+    """The worker that takes a run, which was queued for it."""
+    assert admin.post(f"{runner.path}/requeue").status_code == 201
+    claim = admin.post("/api/queue/claim").json()
+    assert claim["run"] == runner.run
+    return Runner(admin.http, claim["token"], runner.run)
 
 
 def test_an_end_that_nobody_recorded_is_found_after_an_earlier_one(runner: Runner, exchange: Exchange) -> None:

@@ -79,6 +79,12 @@ class TokenWriter(TokenReader):
         revoked = update(kept).where(kept.c.id == token_id, kept.c.revoked_at.is_(None)).values(revoked_at=at)
         self._connection.execute(revoked)
 
+    def revoke_runner_tokens(self, run_id: str, made_at: datetime, at: datetime) -> None:
+        """From `at` on, no token is good that was made for the runners of this run at the moment `made_at`."""
+        kept = tables.tokens
+        made_then = (kept.c.run_id == run_id) & (kept.c.created_at == made_at)
+        self._connection.execute(update(kept).where(made_then, kept.c.revoked_at.is_(None)).values(revoked_at=at))
+
     def add_audit(
         self, at: datetime, actor: str, action: str, subject: str, detail: Mapping[str, JsonValue] | None = None
     ) -> AuditRecord:
