@@ -39,6 +39,7 @@ from research_exchange.harness import (
     probe_arms,
     publish_feasibility,
     publish_pilot,
+    report_restore,
     scored_datum,
     service_client,
     stop_at,
@@ -209,6 +210,7 @@ class Experiment:
         self.run.update(summary=f"Training {arm.name} ({arm.mode}), {arm.steps} steps.")
         if learner is None:
             learner = checkpoints.learner(self.service, self._creates(self.service, arm))
+            must_pass(report_restore(self.run, self.service, learner, arm=arm.name))
         log = TrainingLog(self.folder / f"training-{arm.name}.jsonl", arm.name, arm.seed, done=checkpoints.step)
         progress = Progress(self.run, steps=sum(each.steps for each in self.trained), done=self._steps_done)
         tokenizer = learner.get_tokenizer()

@@ -30,6 +30,7 @@ __all__ = ["Failed", "Revision", "diagnose", "failed_checks", "planned_table", "
 CONTRIBUTORS = "gs1_effective_contributors_median"
 DISTANCE = "gs1_mean_abs_baseline_minus_uniform_loo"
 REWARD = "batch_mean_reward_pilot"
+MODEL = "executed_base_model"
 REGIME = {CONTRIBUTORS, DISTANCE, REWARD}
 """Checks that a correct script can fail: they are about what it was given to do."""
 
@@ -111,7 +112,7 @@ def diagnose(run: Run, gate: GateReading, plan: Plan, task: Task, piloted: Pilot
     last = piloted.treatment.updates[-1]
     diagnosis = Diagnosis(
         gate=gate,
-        cause=Cause.INACTIVE_REGIME if {each.metric for each in failed} <= REGIME else Cause.DEFECT,
+        cause=_cause({each.metric for each in failed}),
         explanation="; ".join(f"{each}: {_likely_cause(each, plan)}" for each in failed),
         next_diagnostic=" ".join(_next(each, mended, name) for each in failed),
         cases=_cases(plan),
@@ -132,6 +133,12 @@ def _holds(check: Json, value: float | str) -> bool:
     return isinstance(value, float | int) and check.get("min", -np.inf) <= value <= check.get("max", np.inf)
 
 
+def _cause(metrics: set[str]) -> Cause:
+    if metrics - REGIME - {MODEL}:
+        return Cause.DEFECT
+    return Cause.INACTIVE_REGIME if metrics & REGIME else Cause.WRONG_REFERENCE
+
+
 def _likely_cause(failed: Failed, plan: Plan) -> str:
     tau = plan.treatment.tau
     if failed.metric == CONTRIBUTORS and failed.is_below:
@@ -144,6 +151,8 @@ def _likely_cause(failed: Failed, plan: Plan) -> str:
         return "the model solves too few of these problems to learn from"
     if failed.metric == REWARD:
         return "the model solves nearly all of these problems, so there is little left to learn"
+    if failed.metric == MODEL:
+        return "another model was asked for, or served, than the spec names"
     return "the script did not do what the spec says"
 
 
@@ -156,6 +165,8 @@ def _next(failed: Failed, mended: Revision | None, name: str | None) -> str:
         return f"See whether {DISTANCE} holds with the other checks mended."
     if failed.metric == REWARD:
         return "Take problems of which the base model solves between a tenth and nine tenths; --measure_base tells."
+    if failed.metric == MODEL:
+        return "Run the spec's own model, or save a spec of the other one."
     return f"Find out where {failed.metric} comes from before anything is run again."
 
 

@@ -157,7 +157,8 @@ def test_with_the_revised_spec_the_same_code_goes_on_over_an_interruption_to_a_v
         rows = [json.loads(line) for line in files(again, record)[f"training-{arm}.jsonl"].splitlines()]
         assert [row["step"] for row in rows] == list(range(1, STEPS + 1)), "no step is lost or taken twice"
     states = [json.loads(path.read_text()) for path in (work / "state").glob("training-*-seed0.json")]
-    assert sum(state["resumed"] for state in states) >= 1
+    restores = [name for name in files(again, record) if name.startswith("restore-")]
+    assert len(restores) == sum(state["resumed"] for state in states) >= 1, "each restore is on record"
 
 
 def interrupt_after_a_checkpoint(command: list[str], spindle: SpindleServer, data: Path) -> None:

@@ -16,14 +16,16 @@ from experiments.gs1_vs_grpo.gs1.parity import REFERENCE, SDK_REVISION
 from experiments.gs1_vs_grpo.gs1.plan import Plan, options
 from experiments.gs1_vs_grpo.gs1.stopped import (
     CONTRIBUTORS,
+    MODEL,
     REWARD,
+    _cause,
     failed_checks,
     planned_table,
     revised_spec,
     revision,
 )
 from research_exchange.documents.spec import Spec
-from research_exchange.harness import HarnessError, revision_of
+from research_exchange.harness import Cause, HarnessError, revision_of
 from research_exchange.lint import Level, lint
 
 FOLDER = REFERENCE.parent
@@ -203,3 +205,17 @@ def test_failed_checks_are_those_of_the_spec_that_the_pilot_does_not_meet() -> N
     assert str(failed[0]) == "gs1_effective_contributors_median is 50.75 against an allowed 2 to 40"
     assert [each.is_below for each in failed] == [False, True]
     assert replace(failed[0], value=1.5).is_below
+
+
+@pytest.mark.parametrize(
+    ("metrics", "cause"),
+    [
+        ({CONTRIBUTORS, REWARD, MODEL}, Cause.INACTIVE_REGIME),
+        ({MODEL}, Cause.WRONG_REFERENCE),
+        ({CONTRIBUTORS, "rollouts_per_step_both_arms"}, Cause.DEFECT),
+    ],
+)
+def test_a_script_that_did_something_else_is_told_apart_from_a_regime_with_nothing_to_do(
+    metrics: set[str], cause: Cause
+) -> None:
+    assert _cause(metrics) is cause
