@@ -304,7 +304,7 @@ def test_each_problem_of_a_refused_spec_stands_on_a_line(rx: Rx, exchange: Excha
     spec.write_text('{"title": "Nothing but a title"}')
     answer = rx("save", str(spec))
     sentence, *problems = answer.err.splitlines()
-    assert answer.code == 2
+    assert answer.code == 1
     assert "--legacy" in sentence
     assert problems
     assert all(problem.startswith("  error R-") for problem in problems)
