@@ -2,12 +2,10 @@
 
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,58 +13,13 @@ import pytest
 
 from experiments.gs1_vs_grpo.gs1.parity import SDK_REVISION
 from experiments.gs1_vs_grpo.gs1.pilot import measured
-from tests.research_exchange.runner.running import RX, Rx, environment_of, rx_beside
-from tests.servers import MODEL, SpindleServer, tiny_model
+from tests.experiments.evidence import files
+from tests.research_exchange.runner.running import RX, Rx, environment_of
+from tests.servers import MODEL, SpindleServer
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "gs1_vs_grpo"
 STEPS, ROLLOUTS, GROUP, ITEMS = 8, 8, 4, 12
 PATIENCE_SECONDS = 120
-WORDS = ("apples", "pears", "trains", "trams", "books", "coins", "cakes", "shirts", "miles", "hours")
-
-
-@pytest.fixture(scope="module")
-def spindle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SpindleServer]:
-    model = writing_numbers(tiny_model(tmp_path_factory.mktemp("model")))
-    server = SpindleServer(model, tmp_path_factory.mktemp("spindle") / "data").start()
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="module")
-def rx(spindle: SpindleServer) -> Rx:
-    return rx_beside(spindle)
-
-
-@pytest.fixture(scope="module")
-def problems(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """GSM8K as to its form: 200 problems of some words, whose answer is 1 or 2."""
-    folder, words = tmp_path_factory.mktemp("gsm8k"), random.Random("words")
-    for split, size in (("train", 200), ("test", 40)):
-        rows = [
-            {"question": " and ".join(words.sample(WORDS, 3)), "answer": f"#### {words.choice([1, 2])}"}
-            for _ in range(size)
-        ]
-        (folder / f"{split}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder
-
-
-def writing_numbers(directory: Path) -> Path:
-    """The tiny model with a liking for 1, 2 and line breaks, so that it is right now and then."""
-    import torch
-    from transformers import AutoTokenizer, LlamaForCausalLM
-
-    tokenizer = AutoTokenizer.from_pretrained(directory)
-    small = LlamaForCausalLM.from_pretrained(directory)
-    config = small.config
-    config.tie_word_embeddings = False
-    model = LlamaForCausalLM(config)
-    model.load_state_dict({**small.state_dict(), "lm_head.weight": small.lm_head.weight.clone()})
-    with torch.no_grad():
-        model.model.embed_tokens.weight[:, 0] = 1.0
-        for text, liking in (("1", 1.5), ("2", 1.5), ("\n", 1.6)):
-            model.lm_head.weight[tokenizer.encode(text)[0], 0] = liking
-    model.save_pretrained(directory)
-    return directory
 
 
 def small_spec(folder: Path, problems: Path, *, tau: float) -> Path:
@@ -102,12 +55,6 @@ def stopped(rx: Rx, problems: Path, tmp_path_factory: pytest.TempPathFactory) ->
     ran = rx("run", str(spec), "--data", str(data), "--json")
     assert ran.returncode in (0, 1), ran.stderr
     return data, json.loads(ran.stdout)
-
-
-def files(data: Path, record: dict[str, Any]) -> dict[str, bytes]:
-    """The evidence of a run, by name."""
-    listed = record["evidence"]
-    return {each["name"]: next((data / "blobs").rglob(each["sha256"][2:])).read_bytes() for each in listed}
 
 
 def test_the_gate_stops_the_run_with_numbers_from_the_weights_and_a_revised_spec(

@@ -7,11 +7,9 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.gs1_vs_grpo.test_run import files, problems, rx, spindle
+from tests.experiments.evidence import files
 from tests.research_exchange.runner.running import Rx
 from tests.servers import MODEL
-
-__all__ = ["problems", "rx", "spindle"]
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "score_centering"
 ARMS = ("stock", "centered")
