@@ -18,7 +18,15 @@ from research_exchange.evidence import (
     source_url_problems,
 )
 from research_exchange.server.errors import ApiError
-from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare, prepare_incoming, refused_entry
+from research_exchange.server.intake import (
+    FileAnswer,
+    Intake,
+    Prepared,
+    held_by,
+    prepare,
+    prepare_incoming,
+    refused_entry,
+)
 from research_exchange.store import Clock, Incoming, Reader, Store
 
 
@@ -79,7 +87,7 @@ class Attachments:
         except FetchRefused as refused:
             found = Problem("R-166", f"{file.path}.source_url", "bytes to fetch", str(refused), "Send the content.")
             return refused_entry(replace(file, problems=(found,)))
-        return prepare(self._store.blobs, file.name, file.kind, content, file.declared_sha256)
+        return self._prepared(run_id, file, content)
 
     def attach(self, run_id: str, name: str, incoming: Incoming) -> Attached | Admission:
         """Keep bytes for a run's documents to point to, unless the run could not retain them under this name.
@@ -89,7 +97,7 @@ class Attachments:
         with self._store.reading() as reader:
             if over := _over_the_caps(reader, run_id, name, incoming):
                 return over
-        prepared = prepare_incoming(incoming, name, "other", None)
+        prepared = prepare_incoming(incoming, (), name, "other", None)
         if prepared.refused is not None:
             return prepared.refused
         with self._store.writing() as writer:
@@ -122,7 +130,12 @@ class Attachments:
         except ApiError as missing:
             found = Problem("R-166", f"{file.path}.source_url", "bytes to fetch", missing.sentence, "Send the content.")
             return refused_entry(replace(file, problems=(found,)))
-        return prepare(self._store.blobs, file.name, file.kind, content, file.declared_sha256)
+        return self._prepared(run_id, file, content)
+
+    def _prepared(self, run_id: str, file: InlineFile, content: bytes) -> Prepared:
+        with self._store.reading() as reader:
+            held = held_by(reader, self._store.blobs, run_id)
+        return prepare(self._store.blobs, held, file.name, file.kind, content, file.declared_sha256)
 
     def fetch_for(self, run_id: str, update: int, files: Sequence[InlineFile]) -> list[FileAnswer]:
         """Fetch the files that an update names, after it is stored: it must not wait for another machine."""

@@ -1,7 +1,8 @@
 """Taking in files for one run: each is looked at first and then admitted or refused by itself (R-160 to R-169).
 
-Hashing, scanning and writing a file take time, and are done before anybody holds the write lock; under it nothing is
-decided but what depends on the run. Bytes that are refused then are named by nothing.
+Hashing, scanning and writing a file take time, and are done before anybody holds the write lock. What the run holds by
+then decides beforehand too: no file goes away again, so one that is refused beside these is refused for good and is not
+written. Under the lock it is decided once more; bytes that are refused only then are named by nothing.
 """
 
 from collections.abc import Iterable, Sequence
@@ -9,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 from research_exchange.credentials import redact_text
-from research_exchange.documents.update import StoredUpdate
-from research_exchange.evidence import Admission, AdmissionStatus, InlineFile, Offer, admit_offer, inline_files, offer
+from research_exchange.documents.evidence import EvidenceFile
+from research_exchange.evidence import Admission, AdmissionStatus, InlineFile, Offer, admit_offer, offer
 from research_exchange.server.views import evidence_file
-from research_exchange.store import BlobStore, Clock, EvidenceRecord, Incoming, Writer
+from research_exchange.store import BlobStore, Clock, EvidenceRecord, Incoming, Reader, Writer
 
 MAX_KEPT_REFUSALS = 256
 """Of a run. Further ones are answered all the same; the list is there for a reader, not for an attacker to fill."""
@@ -40,32 +41,41 @@ class Prepared:
     refused: Admission | None
 
 
-def prepare(blobs: BlobStore, name: str, kind: str, content: bytes, declared: str | None) -> Prepared:
+Held = Sequence[EvidenceFile]
+"""What a run retains by the time that one of its files is looked at."""
+
+
+def held_by(reader: Reader, blobs: BlobStore, run_id: str) -> list[EvidenceFile]:
+    """What a run retains."""
+    return [evidence_file(record, blobs) for record in reader.evidence(run_id)]
+
+
+def prepare(blobs: BlobStore, held: Held, name: str, kind: str, content: bytes, declared: str | None) -> Prepared:
     """Look at a file whose bytes are in memory."""
-    prepared = _examined(offer(name, kind, content, declared_sha256=declared))
+    prepared = _examined(offer(name, kind, content, declared_sha256=declared), held)
     if prepared.refused is None:
         blobs.put(content)
     return prepared
 
 
-def prepare_incoming(incoming: Incoming, name: str, kind: str, declared: str | None) -> Prepared:
+def prepare_incoming(incoming: Incoming, held: Held, name: str, kind: str, declared: str | None) -> Prepared:
     """Look at a file whose bytes were written as they came; the disk takes them in meanwhile."""
     content = incoming.content()
     with ThreadPoolExecutor(1) as beside:
         synced = beside.submit(incoming.sync)
         found = offer(name, kind, content, declared_sha256=declared, content_sha256=incoming.sha256)
         synced.result()
-    prepared = _examined(found)
+    prepared = _examined(found, held)
     if prepared.refused is None:
         incoming.keep()
     return prepared
 
 
-def prepare_entry(blobs: BlobStore, entry: InlineFile) -> Prepared:
+def prepare_entry(blobs: BlobStore, held: Held, entry: InlineFile) -> Prepared:
     """Look at a file that stands in a JSON document."""
     if entry.content is None:
         return refused_entry(entry)
-    return prepare(blobs, entry.name, entry.kind, entry.content, entry.declared_sha256)
+    return prepare(blobs, held, entry.name, entry.kind, entry.content, entry.declared_sha256)
 
 
 def refused_entry(entry: InlineFile) -> Prepared:
@@ -74,15 +84,10 @@ def refused_entry(entry: InlineFile) -> Prepared:
     return Prepared(nothing, Admission(AdmissionStatus.REJECTED, entry.kind, "", entry.problems))
 
 
-def prepare_inline(blobs: BlobStore, update: StoredUpdate) -> list[Prepared]:
-    """Every file that an update carries itself, in order."""
-    return [prepare_entry(blobs, entry) for entry in inline_files(update.body or {}) if entry.source_url is None]
-
-
-def _examined(file: Offer) -> Prepared:
-    """What is refused whatever the run holds is never written."""
-    alone = admit_offer(file, ())
-    return Prepared(file, alone if alone.status is AdmissionStatus.REJECTED else None)
+def _examined(file: Offer, held: Held) -> Prepared:
+    """What is refused already is never written."""
+    by_now = admit_offer(file, held)
+    return Prepared(file, by_now if by_now.status is AdmissionStatus.REJECTED else None)
 
 
 class Intake:
@@ -94,7 +99,7 @@ class Intake:
         self._run_id = run_id
         self._blobs = blobs
         self._updates = writer.count_updates(run_id)
-        self._retained = [evidence_file(record, blobs) for record in writer.evidence(run_id)]
+        self._retained = held_by(writer, blobs, run_id)
 
     def take(self, files: Iterable[Prepared], update: int | None) -> list[FileAnswer]:
         """Admit or refuse each file; `update` is the number of the update that carried them, if one did."""

@@ -7,7 +7,7 @@ from research_exchange.documents.json import JsonValue
 from research_exchange.evidence import inline_file
 from research_exchange.server.attachments import Attachments
 from research_exchange.server.errors import ApiError
-from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare_entry, prepare_incoming
+from research_exchange.server.intake import FileAnswer, Held, Intake, Prepared, held_by, prepare_entry, prepare_incoming
 from research_exchange.store import BlobStore, Clock, EvidenceRecord, Incoming, Store
 
 
@@ -31,14 +31,14 @@ class Retaining:
 
     def retain(self, run_id: str, name: str, kind: str, incoming: Incoming, declared: str | None) -> FileAnswer:
         """Retain a file that was uploaded by itself, if the rules admit it."""
-        return self._take(run_id, prepare_incoming(incoming, name, kind, declared))
+        return self._take(run_id, prepare_incoming(incoming, self._held(run_id), name, kind, declared))
 
     def retain_entry(self, run_id: str, entry: JsonValue) -> FileAnswer:
         """Retain a file that came as JSON, `{name, kind, content | source_url, sha256?}`."""
         file = inline_file(entry, "file")
         if file.source_url is not None:
             return self._take(run_id, self._attachments.fetch(run_id, file))
-        return self._take(run_id, prepare_entry(self._store.blobs, file))
+        return self._take(run_id, prepare_entry(self._store.blobs, self._held(run_id), file))
 
     def read(self, run_id: str, name: str) -> RetainedFile:
         with self._store.reading() as reader:
@@ -51,6 +51,10 @@ class Retaining:
             raise ApiError(
                 410, f"The file {name!r} was accepted, but is no longer what it was: found {lost}."
             ) from None
+
+    def _held(self, run_id: str) -> Held:
+        with self._store.reading() as reader:
+            return held_by(reader, self._store.blobs, run_id)
 
     def _take(self, run_id: str, file: Prepared) -> FileAnswer:
         with self._store.writing() as writer:

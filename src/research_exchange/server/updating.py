@@ -18,10 +18,10 @@ from research_exchange.evidence import InlineFile, inline_files
 from research_exchange.server.attachments import Attachments
 from research_exchange.server.errors import ApiError
 from research_exchange.server.folding import Folds
-from research_exchange.server.intake import FileAnswer, Intake, Prepared, prepare_inline
+from research_exchange.server.intake import FileAnswer, Intake, Prepared, held_by, prepare_entry
 from research_exchange.server.limits import MIB
 from research_exchange.server.recording import Recording
-from research_exchange.store import Clock, Store, Writer
+from research_exchange.store import Clock, Reader, Store, UpdateHead, Writer
 
 log = logging.getLogger(__name__)
 
@@ -52,10 +52,23 @@ class _Delivery:
     kept: bytes
     remarks: tuple[str, ...]
     """What was taken out of it."""
-    files: Sequence[Prepared]
+    carried: Sequence[InlineFile]
+    """Files that it brings with it."""
     elsewhere: Sequence[InlineFile]
     """Files whose bytes have to be fetched."""
     ends_the_run: bool
+
+
+@dataclass(frozen=True)
+class _Before:
+    """What a run has when an update is delivered."""
+
+    newest: int
+    """The number of its last update; 0 where it has none."""
+    key_is_taken: bool
+    """Whether an update came with the same key."""
+    same: UpdateHead | None
+    """The very update, where this is a retry."""
 
 
 class Updating:
@@ -90,49 +103,69 @@ class Updating:
         Raises:
             ApiError: 409 where the run has as many updates as one may have, or as many bytes of them.
         """
-        delivery = self._prepare(raw)
+        delivery = self._read(raw)
+        carried = self._look_at_files(run_id, delivery, key)
         with self._store.writing() as writer:
-            newest, keyed = writer.newest_and_keyed(run_id, key)
-            digest = sha256(delivery.kept).hexdigest()
-            earlier = next((head for head in (keyed, newest) if head is not None and head.sha256 == digest), None)
-            remarks: list[str] = []
+            before = _before(writer, run_id, delivery, key)
+            earlier, remarks = before.same, list[str]()
             if earlier is None:
-                _require_room(writer, run_id, delivery, after=0 if newest is None else newest.sequence)
+                _require_room(writer, run_id, delivery, before.newest)
                 its_session, remarks = _session(writer, run_id, session)
                 remarks += delivery.remarks
-                if keyed is not None:
+                if before.key_is_taken:
                     remarks.append("Its Idempotency-Key came with other bytes before; it is stored without one.")
                 stored = writer.append_update(
                     run_id,
                     delivery.kept,
                     its_session,
                     self._clock(),
-                    idempotency_key=key if keyed is None else None,
-                    after=0 if newest is None else newest.sequence,
+                    idempotency_key=None if before.key_is_taken else key,
+                    after=before.newest,
                 )
             else:
                 stored = StoredUpdate(earlier.sequence, earlier.received_at, delivery.kept, earlier.session_id)
-            files = self._take(writer, run_id, delivery, stored, is_new=earlier is None)
+            files = self._take(writer, run_id, carried, delivery.remarks, stored, is_new=earlier is None)
         files += self._attachments.fetch_for(run_id, stored.sequence, delivery.elsewhere)
         flags = [*self._settle(run_id, stored), *(Flag("R-007", stored.sequence, remark) for remark in remarks)]
         return PostedUpdate(stored, earlier is None, flags, files)
 
+    def _look_at_files(self, run_id: str, delivery: _Delivery, key: str | None) -> list[Prepared]:
+        """Those that it brings with it, before anybody holds the lock; of an update that is not taken none is written.
+
+        Raises:
+            ApiError: 409 as for `post`.
+        """
+        if not delivery.carried:
+            return []
+        with self._store.reading() as reader:
+            before = _before(reader, run_id, delivery, key)
+            if before.same is None:
+                _require_room(reader, run_id, delivery, before.newest)
+            held = held_by(reader, self._store.blobs, run_id)
+        return [prepare_entry(self._store.blobs, held, entry) for entry in delivery.carried]
+
     def _take(
-        self, writer: Writer, run_id: str, delivery: _Delivery, update: StoredUpdate, *, is_new: bool
+        self,
+        writer: Writer,
+        run_id: str,
+        carried: Sequence[Prepared],
+        taken_out: Sequence[str],
+        update: StoredUpdate,
+        *,
+        is_new: bool,
     ) -> list[FileAnswer]:
         """Admit or refuse the files that came with an update, and remember what was taken out of it."""
-        if not delivery.files and not delivery.remarks:
+        if not carried and not taken_out:
             return []
         intake = Intake(writer, self._store.blobs, self._clock, run_id)
-        files = intake.take(delivery.files, update.sequence)
+        files = intake.take(carried, update.sequence)
         if is_new:
             intake.keep_refusals(files, update.sequence)
-            if delivery.remarks:
-                intake.remark(f"update {update.sequence}", delivery.remarks, update.sequence)
+            if taken_out:
+                intake.remark(f"update {update.sequence}", taken_out, update.sequence)
         return files
 
-    def _prepare(self, raw: bytes) -> _Delivery:
-        """All that takes time and needs no lock."""
+    def _read(self, raw: bytes) -> _Delivery:
         found, came = find_credential(raw), StoredUpdate(0, self._clock(), raw)
         remarks: tuple[str, ...] = ()
         if found is not None:
@@ -140,11 +173,12 @@ class Updating:
                 f"R-243: {found.what} in line {found.line} was replaced by [redacted] before the update was stored; "
                 "revoke it if it was real.",
             )
+        files = inline_files(came.body or {})
         return _Delivery(
             kept=raw if found is None else redact(raw),
             remarks=remarks,
-            files=prepare_inline(self._store.blobs, came),
-            elsewhere=[file for file in inline_files(came.body or {}) if file.source_url is not None],
+            carried=[file for file in files if file.source_url is None],
+            elsewhere=[file for file in files if file.source_url is not None],
             ends_the_run=(came.body or {}).get("status") in _FINAL,
         )
 
@@ -167,17 +201,24 @@ class Updating:
             log.warning("The outcome of %s cannot be recorded yet: %s", run_id, error)
 
 
-def _require_room(writer: Writer, run_id: str, delivery: _Delivery, after: int) -> None:
+def _before(reader: Reader, run_id: str, delivery: _Delivery, key: str | None) -> _Before:
+    newest, keyed = reader.newest_and_keyed(run_id, key)
+    digest = sha256(delivery.kept).hexdigest()
+    same = next((head for head in (keyed, newest) if head is not None and head.sha256 == digest), None)
+    return _Before(0 if newest is None else newest.sequence, keyed is not None, same)
+
+
+def _require_room(reader: Reader, run_id: str, delivery: _Delivery, newest: int) -> None:
     """One runner must not fill the disk of all: what no honest run comes near is refused."""
     most = MAX_UPDATES + (FURTHER_FINAL_UPDATES if delivery.ends_the_run else 0)
-    if after >= most:
+    if newest >= most:
         raise ApiError(
             409,
-            f"R-240: {run_id} has {after:,} updates, as many as a run may have; only one that ends it is taken. "
+            f"R-240: {run_id} has {newest:,} updates, as many as a run may have; only one that ends it is taken. "
             "Post less often, with more in each.",
         )
     size = len(delivery.kept)
-    if size > SMALL_UPDATE_BYTES and writer.bytes_of_updates(run_id) + size > MAX_BYTES_OF_UPDATES:
+    if size > SMALL_UPDATE_BYTES and reader.bytes_of_updates(run_id) + size > MAX_BYTES_OF_UPDATES:
         raise ApiError(
             409,
             f"R-240: The updates of {run_id} would have more than {MAX_BYTES_OF_UPDATES:,} bytes; only such of at most "

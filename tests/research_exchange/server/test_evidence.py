@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES, MAX_RUN_BYTES
+from research_exchange.server import updating
 from research_exchange.server.attachments import Attachments as Fetching
 from research_exchange.server.attachments import FetchRefused
 from research_exchange.server.exchange import Exchange
@@ -328,3 +329,35 @@ def test_a_credential_in_the_name_or_the_kind_of_a_file_is_not_kept(runner: Runn
     assert [refused["name"] for refused in record["refused"]][:2] == ["[redacted]"] * 2
     kept = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
     assert secret.encode() not in kept
+
+
+def test_what_a_full_run_is_offered_is_not_written(runner: Runner, data: Path) -> None:
+    """Whoever has a run's token does not fill the disk with files that are refused."""
+    for number in range(MAX_FILES):
+        runner.upload(f"{number}.txt", b"kept", "log")
+    kept = _blobs(data)
+    assert runner.upload("one-more.txt", b"uploaded", "log").status_code == 422
+    carried = {"name": "carried.txt", "kind": "log", "content": "carried"}
+    answer = runner.update({"status": "running", "evidence": {"files": [carried]}}).json()
+    assert "R-163" in answer["evidence"][0]["problems"][0]
+    assert runner.post(f"{runner.path}/evidence", {**carried, "content": "as JSON"}).status_code == 422
+    handed_in = runner.post(f"{runner.path}/attachments", b"handed in", name="a.txt")
+    assert _blobs(data) == kept | {hashlib.sha256(b"handed in").hexdigest()}, handed_in.text
+
+
+def test_a_file_in_an_update_that_is_not_taken_is_not_written(
+    runner: Runner, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(updating, "MAX_UPDATES", 1)
+    files = [{"name": "a.txt", "kind": "log", "content": "first"}]
+    first = {"status": "running", "evidence": {"files": files}}
+    assert runner.update(first).status_code == 201
+    kept = _blobs(data)
+    more = {"status": "running", "evidence": {"files": [{**files[0], "name": "b.txt", "content": "second"}]}}
+    assert runner.update(more).status_code == 409
+    assert _blobs(data) == kept
+    assert runner.update(first).status_code == 200, "a retry needs no room"
+
+
+def _blobs(data: Path) -> set[str]:
+    return {path.parent.name + path.name for path in (data / "blobs").rglob("*") if path.is_file()}
