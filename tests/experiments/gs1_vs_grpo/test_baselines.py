@@ -123,6 +123,18 @@ def test_rewards_that_are_all_alike_are_worth_exactly_nothing() -> None:
         assert not loo_advantages(np.full(7, reward), weights_of("any", 7)).any()
 
 
+def test_a_group_that_is_rewarded_all_alike_is_lost_and_prompts_without_groups_lose_a_whole_batch_or_nothing() -> None:
+    """Methods §2.2: p^G + (1-p)^G of the rollouts are worth nothing, by enumeration of 2^8 outcomes of one step."""
+    solved, weights, lost_by_grpo, lost_by_gs1 = 0.3, weights_of("any", 8), 0.0, 0.0
+    for drawn in itertools.product((0.0, 1.0), repeat=8):
+        rewards = np.array(drawn)
+        probability = np.where(rewards == 1, solved, 1 - solved).prod()
+        lost_by_grpo += probability * float((group_advantages(rewards.reshape(2, 4)) == 0).mean())
+        lost_by_gs1 += probability * float((loo_advantages(rewards, weights) == 0).mean())
+    assert lost_by_grpo == pytest.approx(solved**4 + (1 - solved) ** 4, abs=1e-14)
+    assert lost_by_gs1 == pytest.approx(solved**8 + (1 - solved) ** 8, abs=1e-14)
+
+
 def test_the_error_of_the_baseline_is_squared_bias_and_weighted_variance() -> None:
     """MSE_i = (Σ w m − m_i)² + Σ w² v for Bernoulli rewards, by enumeration of 2^5 outcomes."""
     means, weights = np.array([0.1, 0.3, 0.5, 0.8, 0.9]), weights_of("any", 5)
