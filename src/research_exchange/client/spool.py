@@ -17,6 +17,7 @@ from typing import IO
 
 from research_exchange.client.connection import Connection, Json
 from research_exchange.client.errors import ExchangeRefused, ExchangeUnreachable
+from research_exchange.durable import sync_folder
 
 __all__ = ["SPOOL_FOLDER", "Report", "Spool", "SpoolProblem"]
 
@@ -105,7 +106,7 @@ class Spool:
         waiting = self.waiting()
         number = int(waiting[-1].name.partition("-")[0]) + 1 if waiting else 1
         incoming.replace(self.folder / f"{number:08d}-{report.key}{_SUFFIX}")
-        _flush_names(self.folder)
+        sync_folder(self.folder)
 
     def send(self, connection: Connection) -> list[ExchangeRefused]:
         """Post what waits, in order, until nothing does. Returns what the Exchange said no to; that is set aside.
@@ -157,9 +158,6 @@ if sys.platform == "win32":
         """Without locks two senders may meet; the reports' keys keep the record right."""
         return True
 
-    def _flush_names(folder: Path) -> None:
-        """Windows keeps the names in a folder by itself."""
-
 else:
     import fcntl
 
@@ -169,11 +167,3 @@ else:
         except BlockingIOError:
             return False
         return True
-
-    def _flush_names(folder: Path) -> None:
-        """Put the names of its files on the disk as well."""
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

@@ -16,7 +16,19 @@ import research_exchange.judgment
 SOURCE = Path(research_exchange.judgment.__file__).parents[1]
 PROJECT = SOURCE.parent / "pyproject.toml"
 CONTRACT = "The rules use the standard library alone"
-OTHERS = {"cli", "client", "harness", "reports", "runner", "server", "store", "terminal", "web", "whereabouts"}
+OTHERS = {
+    "cli",
+    "client",
+    "durable",
+    "harness",
+    "reports",
+    "runner",
+    "server",
+    "store",
+    "terminal",
+    "web",
+    "whereabouts",
+}
 """What needs installed packages or looks at the machine: no rule may import it."""
 
 

@@ -12,6 +12,7 @@ from research_exchange.store import (
     HookKind,
     IdeaRecord,
     LaunchMode,
+    Reader,
     Role,
     SessionEnd,
     SpecRecord,
@@ -91,6 +92,12 @@ def raw(store: Store, database_url: str) -> Iterator[Connection]:
     with engine.connect() as connection:
         yield connection
     engine.dispose()
+
+
+def run_of(reader: Reader, secret: str) -> str | None:
+    """The run that a token was given out for; None where there is no such token."""
+    token = reader.any_token(secret)
+    return None if token is None else token.run_id
 
 
 def one_row_in_every_table(writer: Writer) -> None:

@@ -16,11 +16,10 @@ def test_a_token_ends_at_its_moment_and_not_before(store: Store) -> None:
         writer.add_run("run_1111111111", SPEC, LaunchMode.REDO, "rxr_week", NOON, RUN, NOON + WEEK)
     with store.reading() as reader:
         at_last = NOON + WEEK - timedelta(microseconds=1)
-        assert reader.run_of_token("rxr_week", at_last) == "run_1111111111"
-        assert reader.run_of_token("rxr_week", NOON + WEEK) is None
         ended = reader.any_token("rxr_week")
         run = reader.run("run_1111111111")
     assert ended is not None
+    assert ended.run_id == "run_1111111111"
     assert ended.why_refused(NOON + WEEK) == "it ended at 2026-03-08 12:00 UTC"
     assert ended.why_refused(at_last) is None
     assert run is not None
@@ -33,7 +32,6 @@ def test_a_revoked_token_is_no_good_and_says_since_when(store: Store) -> None:
         writer.revoke_token(token.id, NOON + WEEK)
         writer.revoke_token(token.id, NOON + 2 * WEEK)
     with store.reading() as reader:
-        assert reader.token("rxa_ada", NOON) is None
         revoked = reader.any_token("rxa_ada")
     assert revoked is not None
     assert revoked.why_refused(NOON) == "it was revoked at 2026-03-08 12:00 UTC"

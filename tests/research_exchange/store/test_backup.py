@@ -13,7 +13,7 @@ from research_exchange.store import EvidenceRecord, LaunchMode, RunnerKind, Stor
 from research_exchange.store.backups import BadBackup, FileExists, NotEmpty, back_up, open_backup, restore
 from research_exchange.store.backups.making import BACKED_UP
 from research_exchange.store.backups.rows import rows_of
-from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN, one_row_in_every_table
+from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN, one_row_in_every_table, run_of
 from tests.services.postgresql import PostgreSQLServer
 from tests.services.seaweedfs import CREDENTIALS, SeaweedFS
 
@@ -73,7 +73,7 @@ def test_everything_comes_back_in_either_kind_of_database(
             record = writer.evidence_named(RUN, "b.bin")
             assert record is not None
             assert restored.blobs.read(record.sha256) == EVIDENCE
-            assert writer.run_of_token(TOKEN) == RUN
+            assert run_of(writer, TOKEN) == RUN
             assert writer.append_update(RUN, b"{}", None, NOON).sequence == 3
         assert len(list(restored.blobs.digests())) == 2
     assert file.stat().st_mode & 0o777 == 0o600

@@ -14,7 +14,7 @@ from sqlalchemy.exc import IntegrityError
 from research_exchange.store import LaunchMode, RandomIdentifiers, SessionEnd, Store
 from research_exchange.store.database import BadDatabaseUrl
 from research_exchange.store.tables import metadata
-from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN
+from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN, run_of
 
 
 def test_two_stores_writing_at_once_lose_nothing_and_leave_no_gap(store: Store, data: Path, database_url: str) -> None:
@@ -90,7 +90,7 @@ def test_the_token_of_a_run_leads_to_that_run(store: Store) -> None:
     with store.writing() as writer:
         writer.add_run("run_ffffffffff", SPEC, LaunchMode.REDO, "rxr_other", NOON)
     with store.reading() as reader:
-        found = [reader.run_of_token(token) for token in (TOKEN, "rxr_other", "rxr_none", "")]
+        found = [run_of(reader, token) for token in (TOKEN, "rxr_other", "rxr_none", "")]
     assert found == [RUN, "run_ffffffffff", None, None]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from research_exchange.store import RunnerKind, RunPhase, SessionEnd, Store
-from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN
+from tests.research_exchange.store.conftest import NOON, RUN, SPEC, TOKEN, run_of
 
 OLDER = (Path(__file__).parent / "older" / "schema_0002.sql").read_text()
 """A database as the second version of the schema wrote it, with rows in every table."""
@@ -45,11 +45,11 @@ def test_everything_can_be_read(upgraded: Store) -> None:
 
 def test_runners_keep_their_tokens(upgraded: Store) -> None:
     with upgraded.reading() as reader:
-        found = [reader.run_of_token(secret) for secret in (TOKEN, "rxr_another", "rxr_none")]
-        token = reader.token(TOKEN, NOON + timedelta(days=10_000))
+        found = [run_of(reader, secret) for secret in (TOKEN, "rxr_another", "rxr_none")]
+        token = reader.any_token(TOKEN)
     assert found == [RUN, OTHER_RUN, None]
     assert token is not None
-    assert (token.id[:4], token.expires_at) == ("tok_", None)
+    assert (token.id[:4], token.why_refused(NOON + timedelta(days=10_000))) == ("tok_", None)
 
 
 def test_sessions_are_numbered_as_they_started(upgraded: Store) -> None:

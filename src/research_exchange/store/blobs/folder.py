@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from research_exchange.documents.evidence import EvidenceLost
+from research_exchange.durable import sync_folder
 from research_exchange.store.blobs.contract import MISSING, RENEW_AFTER_SECONDS, StoredBlob, expect
 from research_exchange.store.blobs.incoming import Incoming, incoming_file, remove_old_incoming
 
@@ -91,9 +92,9 @@ class FolderBlobs:
         is_new_folder = not path.parent.exists()
         path.parent.mkdir(exist_ok=True)
         incoming.path.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
         if is_new_folder:
-            _sync_folder(self._root)
+            sync_folder(self._root)
 
     def _is_intact(self, sha256: str) -> bool:
         try:
@@ -115,12 +116,3 @@ def _is_renewed(path: Path) -> bool:
     except FileNotFoundError:
         return False
     return True
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the names in `folder` durable: a renamed file survives a power cut only once its folder is written."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -9,17 +9,11 @@ from sqlalchemy import Row, select, update
 
 from research_exchange.documents.json import JsonValue
 from research_exchange.store import tables
-from research_exchange.store.identifiers import utc_now
 from research_exchange.store.records import AuditRecord, Role, TokenRecord
 from research_exchange.store.rows.transaction import Transaction, digest, fields
 
 
 class TokenReader(Transaction):
-    def token(self, secret: str, at: datetime | None = None) -> TokenRecord | None:
-        """The token with this secret, where it is good at the moment `at`, by default now."""
-        known = self.any_token(secret)
-        return None if known is None or known.why_refused(at or utc_now()) else known
-
     def any_token(self, secret: str) -> TokenRecord | None:
         """The token with this secret, even one that ended or was revoked: `why_refused` says so."""
         row = self._one(select(tables.tokens).where(tables.tokens.c.sha256 == digest(secret.encode())))
@@ -39,11 +33,6 @@ class TokenReader(Transaction):
 
     def count_tokens(self, run_id: str | None = None) -> int:
         return self._count(tables.tokens, *([] if run_id is None else [tables.tokens.c.run_id == run_id]))
-
-    def run_of_token(self, secret: str, at: datetime | None = None) -> str | None:
-        """The one run that a runner's good token may write to."""
-        token = self.token(secret, at)
-        return None if token is None else token.run_id
 
     def audit(self, limit: int, offset: int, subject: str | None = None) -> list[AuditRecord]:
         """Newest first; of one subject where it is named."""
