@@ -21,7 +21,7 @@ _ROWS = {
 def agreement_report(found: Json) -> RenderableType:
     """What two runs agree in, from the verdict down to single items."""
     parts: list[RenderableType] = [literal(found["sentence"], _STYLES[found["standing"]]), "", _verdicts(found)]
-    parts += section("Criteria", *([_criteria(found)] if found["criteria"] else []))
+    parts += section("Criteria", *(_criterion(pair) for pair in found["criteria"]))
     parts += section("Arms", *([_arms(found)] if found["arms"] else []))
     parts += section("Single items, at equal seeds", *([_items(found)] if found["items"] else []))
     parts += ["", literal(f"The rows behind the decisions are {_ROWS[found['rows']]}.")]
@@ -45,24 +45,21 @@ def _verdicts(found: Json) -> Table:
     return table(("run", "recorded", "reason", "rests on"), rows, whole=("run",))
 
 
-def _criteria(found: Json) -> Table:
+def _criterion(pair: Json) -> RenderableType:
+    """A line for each run, so that name and intervals stay whole on a narrow terminal."""
     rows = [
-        (
-            f"  {pair['id']}",
-            f"{pair['margin']:+g}",
-            *_estimate(pair["first"]),
-            *_estimate(pair["second"]),
-            _signed(pair["difference"]),
-        )
-        for pair in found["criteria"]
+        ("    first", *_estimate(pair["first"])),
+        ("    second", *_estimate(pair["second"])),
+        ("    difference", _signed(pair["difference"]), "", "", ""),
     ]
-    columns = ("  criterion", "margin", "first", "came out as", "second", "came out as ", "difference")
-    return table(columns, rows, right=("margin", "difference"))
+    columns = ("    run", "effect", "interval", "n", "came out as")
+    estimates = table(columns, rows, right=("effect", "n"), whole=("interval",))
+    return Group(literal(f"  {pair['id']}, margin {pair['margin']:+g}"), estimates)
 
 
-def _estimate(estimate: Json) -> tuple[str, str]:
+def _estimate(estimate: Json) -> tuple[str, str, str, str]:
     interval = f"[{estimate['lower']:+.4f}, {estimate['upper']:+.4f}]"
-    return f"{estimate['effect']:+.4f} {interval}, n = {estimate['n']:,}", estimate["state"]
+    return f"{estimate['effect']:+.4f}", interval, f"{estimate['n']:,}", estimate["state"]
 
 
 def _arms(found: Json) -> Table:
@@ -85,8 +82,8 @@ def _items(found: Json) -> Table:
         )
         for counts in found["items"]
     ]
-    columns = ("  arm", "metric", "equal", "second higher", "second lower", "in one run only")
-    return table(columns, rows, right=columns[2:])
+    columns = ("  arm", "metric", "equal", "second more", "less", "in one only")
+    return table(columns, rows, right=columns[2:], whole=columns[2:3])
 
 
 def _changes(changes: Sequence[Json]) -> Table:
