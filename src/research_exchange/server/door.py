@@ -60,12 +60,10 @@ class Door:
         )
         per_caller = _rate(environment)
         login = require_login or environment.get(REQUIRE_LOGIN_VARIABLE, "") not in ("", "0")
-        if is_loopback(host):
-            hosts: frozenset[str] | None = LOOPBACK_NAMES | named
-            if not login:
-                return cls(hosts=hosts, per_caller=per_caller)
-        else:
-            hosts = named or None
+        # Under the address that it listens on it announces itself: commands on its machine ask there.
+        hosts = LOOPBACK_NAMES | {host.lower()} | named if named or is_loopback(host) else None
+        if is_loopback(host) and not login:
+            return cls(hosts=hosts, per_caller=per_caller)
         return cls(open_reads=False, hosts=hosts, per_caller=per_caller or PER_CALLER, per_address=PER_ADDRESS)
 
     def answers(self, host_header: str) -> bool:

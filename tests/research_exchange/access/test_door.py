@@ -29,7 +29,9 @@ from tests.research_exchange.server.serving import NO_TLS, in_thread
         ("127.0.0.1", {"RX_REQUIRE_LOGIN": "0"}, True, LOOPBACK_NAMES),
         ("0.0.0.0", {}, False, None),
         ("::", {}, False, None),
-        ("192.168.1.5", {"RX_HOSTS": "lab"}, False, {"lab"}),
+        ("127.0.0.2", {}, True, LOOPBACK_NAMES | {"127.0.0.2"}),
+        ("192.168.1.5", {"RX_HOSTS": "lab"}, False, LOOPBACK_NAMES | {"192.168.1.5", "lab"}),
+        ("0.0.0.0", {"RX_HOSTS": "lab"}, False, LOOPBACK_NAMES | {"0.0.0.0", "lab"}),
         ("exchange.example", {}, False, None),
     ],
 )
