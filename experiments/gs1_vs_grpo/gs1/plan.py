@@ -88,8 +88,8 @@ class Plan:
     similarity: Similarity
     task: str
     eval_items: int
-    max_tokens: int
-    """Of an answer."""
+    max_tokens: int | None
+    """Of an answer; None for the task's own."""
 
     @classmethod
     def of_spec(cls, spec: Mapping[str, Any]) -> "Plan":
@@ -120,6 +120,7 @@ class Plan:
             HarnessError: the rollouts of a step do not divide into an arm's groups.
         """
         rate = self.optimizer["learning_rate"] if options.lr is None else options.lr
+        is_other_task = options.task not in (None, self.task)
         return replace(
             self,
             base_model=options.model or self.base_model,
@@ -128,7 +129,7 @@ class Plan:
             arms=tuple(_changed(arm, options) for arm in self.arms),
             task=options.task or self.task,
             eval_items=options.eval_items or self.eval_items,
-            max_tokens=options.max_tokens or self.max_tokens,
+            max_tokens=options.max_tokens or (None if is_other_task else self.max_tokens),
         )
 
     def trained(self, mode: Mode | None) -> tuple[Arm, ...]:
@@ -162,8 +163,10 @@ class Plan:
         replaced = [arm for arm in trained if arm not in self.arms]
         if replaced:
             stated.append(_deviation("objective", self.treatment.mode, replaced[0].mode))
-        tested = f"One training with the baseline {replaced[0].mode}, by itself." if replaced else ""
-        return {"deviations": stated, "original_hypothesis_tested": not replaced, "tested_instead": tested}
+        instead = [f"one training with the baseline {replaced[0].mode}, by itself"] if replaced else []
+        instead += [f"the task {self.task}"] if self.task != written.task else []
+        tested = f"The experiment with {' and '.join(instead)}." if instead else ""
+        return {"deviations": stated, "original_hypothesis_tested": not instead, "tested_instead": tested}
 
 
 def options(arguments: Sequence[str] | None = None) -> Options:
@@ -230,9 +233,9 @@ def _settings(plan: Plan) -> dict[str, Any]:
         "model": plan.base_model,
         "lora_rank": plan.lora_rank,
         "learning_rate": plan.optimizer["learning_rate"],
-        "dataset": plan.task,
+        "endpoint": plan.task,
         "evaluator": plan.eval_items,
-        "max_tokens": plan.max_tokens,
+        "max_tokens": "the task's own" if plan.max_tokens is None else plan.max_tokens,
         "steps": _of_all(arm.steps for arm in plan.arms),
         "effective_batch": _of_all(arm.rollouts_per_step for arm in plan.arms),
         "seed": _of_all(arm.seed for arm in plan.arms),

@@ -134,9 +134,7 @@ def test_the_script_finds_its_modules_in_a_copy_of_its_folder_alone(tmp_path: Pa
 
 def test_what_flags_change_is_stated() -> None:
     written = Plan.of_spec(read("spec.json"))
-    given = options(
-        ["--steps", "4", "--tau", "0.05", "--lr", "1e-4", "--task", "arithmetic", "--rollouts_per_step", "16"]
-    )
+    given = options(["--steps", "4", "--tau", "0.05", "--lr", "1e-4", "--rollouts_per_step", "16"])
     plan = written.changed(given)
     assert [(arm.groups_per_batch, arm.group_size, arm.steps) for arm in plan.arms] == [(2, 8, 4), (16, 1, 4)]
     assert plan.adamw().learning_rate == 1e-4
@@ -145,12 +143,27 @@ def test_what_flags_change_is_stated() -> None:
         "steps",
         "tau",
         "learning_rate",
-        "dataset",
         "effective_batch",
     }
     assert stated["original_hypothesis_tested"] is True
     with pytest.raises(HarnessError, match="does not divide into groups of 8"):
         written.changed(options(["--rollouts_per_step", "12"]))
+
+
+def test_another_task_is_another_endpoint_with_answers_as_long_as_that_task_has_them(gsm8k: Path) -> None:
+    written = Plan.of_spec(read("laptop.spec.json"))
+    given = options(["--task", "gsm8k"])
+    plan = written.changed(given)
+    stated = plan.deviations(written, given)
+    assert [(each["field"], each["effective"]) for each in stated["deviations"]] == [
+        ("endpoint", "gsm8k"),
+        ("max_tokens", "the task's own"),
+    ]
+    assert stated["original_hypothesis_tested"] is False
+    assert stated["tested_instead"] == "The experiment with the task gsm8k."
+    assert plan.load_task(gsm8k).max_tokens > 100
+    assert written.changed(options(["--task", "gsm8k", "--max_tokens", "64"])).max_tokens == 64
+    assert written.changed(options(["--task", "arithmetic"])) == written
 
 
 def test_the_readme_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
