@@ -1,6 +1,7 @@
 """What is run: the spec's plan, and what the command line changes of it, which is stated as deviations."""
 
 import argparse
+import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -176,16 +177,16 @@ def options(arguments: Sequence[str] | None = None) -> Options:
     )
     parser.add_argument("--base_url", default=os.environ.get("TINKER_BASE_URL"), help="of the training service")
     parser.add_argument("--model", help="base model")
-    parser.add_argument("--lora_rank", type=int)
-    parser.add_argument("--lr", type=float, help="learning rate of AdamW")
-    parser.add_argument("--max_tokens", type=int, help="of an answer")
-    parser.add_argument("--steps", type=int, help="optimizer steps of an arm")
-    parser.add_argument("--rollouts_per_step", type=int)
+    parser.add_argument("--lora_rank", type=_count)
+    parser.add_argument("--lr", type=_positive, help="learning rate of AdamW")
+    parser.add_argument("--max_tokens", type=_count, help="of an answer")
+    parser.add_argument("--steps", type=_count, help="optimizer steps of an arm")
+    parser.add_argument("--rollouts_per_step", type=_count)
     parser.add_argument("--seed", type=int, help="of adapter and sampling")
     parser.add_argument("--advantage_mode", type=Mode, choices=list(Mode), help="train the arms of this mode alone")
-    parser.add_argument("--tau", type=float, help="temperature of the similarity weights")
+    parser.add_argument("--tau", type=_positive, help="temperature of the similarity weights")
     parser.add_argument("--task", choices=sorted(TASKS))
-    parser.add_argument("--eval_items", type=int, help="problems held out")
+    parser.add_argument("--eval_items", type=_count, help="problems held out")
     parser.add_argument("--gsm8k", type=Path, help="folder with train.jsonl and test.jsonl, instead of a download")
     parser.add_argument("--log_path", type=Path, help="folder for what an interrupted run goes on from")
     alone = parser.add_argument_group("to look at something by itself, without a run")
@@ -195,6 +196,23 @@ def options(arguments: Sequence[str] | None = None) -> Options:
         "--similarity_table", action="store_true", help="print what each temperature makes of the prompts"
     )
     return Options(**vars(parser.parse_args(arguments)))
+
+
+def _count(value: str) -> int:
+    """At least 1, so that an option of None is one that was not given."""
+    if not value.isdecimal() or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number, at least 1, found {value!r}")
+    return int(value)
+
+
+def _positive(value: str) -> float:
+    try:
+        number = float(value)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, found {value!r}")
+    return number
 
 
 def _arm(spec: Mapping[str, Any], tau: float) -> Arm:

@@ -166,6 +166,15 @@ def test_another_task_is_another_endpoint_with_answers_as_long_as_that_task_has_
     assert written.changed(options(["--task", "arithmetic"])) == written
 
 
+@pytest.mark.parametrize("flag", ["tau", "lr", "steps", "eval_items", "max_tokens", "rollouts_per_step", "lora_rank"])
+@pytest.mark.parametrize("value", ["0", "-3", "nan", "some"])
+def test_a_flag_of_nothing_is_refused(flag: str, value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = "a number above 0" if flag in ("tau", "lr") else "a whole number, at least 1"
+    with pytest.raises(SystemExit):
+        options([f"--{flag}", value])
+    assert f"argument --{flag}: expected {expected}, found '{value}'" in capsys.readouterr().err
+
+
 def test_the_readme_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         options(["--help"])
