@@ -16,6 +16,8 @@ from research_exchange.client import Run
 
 __all__ = ["Probe", "ProbedArm", "probe_arms"]
 
+_LABEL = "preflight-probe"
+
 
 @dataclass(frozen=True)
 class ProbedArm:
@@ -44,14 +46,16 @@ def probe_arms(run: Run, arms: Mapping[str, ProbedArm], *, example: Sequence[int
     """Try every arm, retain what the service said and return it, in the order of the arms.
 
     The clients are of no use afterwards: give them a service of their own, and close it before the arms start (R-205).
-    Trouble that is no refusal, such as a service that is away, is raised as it is.
+    Trouble that is no refusal, such as a service that is away, is raised as it is. A run that was interrupted probes
+    anew, and what it finds then is one more file: the service need not say the same again, to the last bit of a norm.
 
     Args:
         example: The tokens of the one sequence to learn from, two or more.
     """
     probes = [_try(name, arm, example) for name, arm in arms.items()]
     rows = "".join(json.dumps(asdict(probe)) + "\n" for probe in probes)
-    run.evidence("preflight-probe.jsonl", "probe", rows)
+    earlier = sum(file["name"].startswith(_LABEL) for file in run.record()["evidence"])
+    run.evidence(f"{_LABEL}-{earlier + 1}.jsonl" if earlier else f"{_LABEL}.jsonl", "probe", rows)
     return probes
 
 

@@ -52,6 +52,15 @@ def test_a_refusal_is_kept_in_the_words_of_the_service(run: Run, service: tinker
     assert json.dumps([probe.refusal for probe in (one, other)])
 
 
+def test_a_resumed_run_probes_anew_and_keeps_both_answers(run: Run, service: tinker.ServiceClient) -> None:
+    """An evidence name is for good, and the second answer differs here as it may by a bit anywhere."""
+    for rate in (1e-3, 2e-3):
+        probe_arms(run, {"one": arm(service, "adamw", learning_rate=rate)}, example=[1, 2, 3])
+    kept = {file["name"]: file["sha256"] for file in run.record()["evidence"]}
+    assert list(kept) == ["preflight-probe.jsonl", "preflight-probe-2.jsonl"]
+    assert len(set(kept.values())) == 2
+
+
 def test_a_service_that_is_away_is_no_refusal(run: Run) -> None:
     """Its own trouble is raised, so that nobody takes it for an answer."""
 
