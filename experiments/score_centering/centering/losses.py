@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from tinker.types import Datum, ModelInput, SampledSequence, TensorData
 
+from research_exchange.harness import HarnessError
+
 __all__ = ["EMPTY", "FLOOR", "NO_OP", "Kind", "Objective", "Weight", "coefficients", "head_datum", "sampled_column"]
 
 FLOOR = 1e-6
@@ -177,18 +179,32 @@ class _Rows:
         return self.advantages, self.sampler, self.learner, self.q, self.head, self.p
 
 
-def head_datum(prompt: Sequence[int], answer: SampledSequence, advantage: float) -> Datum:
+def head_datum(prompt: Sequence[int], answer: SampledSequence, advantage: float, *, vocabulary: int) -> Datum:
     """One sequence for the losses above: targets [N, 1 + k], the sampled token first and then the sampler's head.
 
     Tokens of the prompt have an advantage of 0 and repeat their target in the place of a head, so they carry nothing.
+    Nor does a place of the head whose id is beyond the vocabulary, as rows that pad a model's output have it: what mass
+    it holds belongs to the tail.
+
+    Args:
+        vocabulary: Tokens of the tokenizer.
 
     Raises:
-        ValueError: the answer came without its head, or the head contradicts it.
+        HarnessError: the answer came without its head, the head contradicts it, or the tokenizer lacks its token.
     """
     if answer.topk_logprobs_np is None or answer.logprobs is None:
-        raise ValueError("The sampler returned no top-k log-probabilities; ask it for topk_sample_logprobs.")
+        raise HarnessError(
+            "The service returned no likeliest tokens beside those that it sampled (topk_sample_logprobs), which every "
+            "arm of score centering takes; run it on a service that does."
+        )
     tokens = np.array([*prompt, *answer.tokens], dtype=np.int64)
+    if tokens.max() >= vocabulary:
+        raise HarnessError(
+            f"The service sampled the id {tokens.max()}, and the tokenizer's last one is {vocabulary - 1}; a row that "
+            "pads the model's output is no token to learn from."
+        )
     ids, log_q = answer.topk_logprobs_np.token_ids, answer.topk_logprobs_np.logprobs
+    log_q = np.where(ids < vocabulary, log_q, np.float32(EMPTY))
     drawn, begin = np.array(answer.logprobs, dtype=np.float32), len(prompt) - 1
     _refuse_contradictions(tokens[begin + 1 :], drawn, ids, log_q)
     targets = np.repeat(tokens[1:, None], 1 + ids.shape[1], axis=1)
@@ -217,10 +233,10 @@ def _refuse_contradictions(
     for position, (token, logprob, row, head) in enumerate(zip(drawn, logprobs, ids, heads, strict=True)):
         held = row[head > _HELD]
         if len(set(held.tolist())) < len(held):
-            raise ValueError(f"The sampler's head names a token twice, at position {position} of an answer.")
+            raise HarnessError(f"The sampler's head names a token twice, at position {position} of an answer.")
         [found] = np.nonzero((row == token) & (head > _HELD))
         if found.size and abs(float(head[found[0]]) - float(logprob)) > _AGREEMENT:
-            raise ValueError(
+            raise HarnessError(
                 f"At position {position} of an answer the sampler gives token {token} the log-probability "
                 f"{logprob:.6f} as the one it drew and {head[found[0]]:.6f} in its head; both are of one distribution."
             )

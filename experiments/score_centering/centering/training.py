@@ -84,7 +84,9 @@ def sample(
     ]
     return Rollouts(
         rewards=rewards,
-        data=[head_datum(prompt, answer, value) for prompt, answer, value in answers if value],
+        data=[
+            head_datum(prompt, answer, value, vocabulary=len(tokenizer)) for prompt, answer, value in answers if value
+        ],
         sequences=[answer for _, answer, _ in answers],
         tokens=sum(len(prompt) + len(answer.tokens) for prompt, answer, _ in answers),
     )

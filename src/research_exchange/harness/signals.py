@@ -134,7 +134,8 @@ def stability_signals(
         sequences: All answers of the step, with `topk_logprobs` where they were asked for (`topk_sample_logprobs`).
         data: The sequences that were trained on, and `output`, what `forward_backward` answered for them.
         applied: The metrics of `optim_step`'s answer.
-        vocabulary: Tokens of the model; bounds the entropy from above.
+        vocabulary: Rows of the model's output; bounds the entropy from above. The length of a tokenizer does so only
+            where the output is not padded beyond it.
     """
     spread = reward_spread(rewards)
     lengths = [len(sequence.tokens) for sequence in sequences]

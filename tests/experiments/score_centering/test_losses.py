@@ -24,6 +24,7 @@ from experiments.score_centering.centering.losses import (
     sampled_column,
     sampled_weight,
 )
+from research_exchange.harness import HarnessError
 
 V = 6
 WEIGHTS = list(Weight)
@@ -215,8 +216,16 @@ def answer(
     return SampledSequence("stop", "s0", np.array([7, 8], dtype=np.int32), drawn, top)
 
 
+VOCABULARY = 9
+"""Tokens of the tokenizer that these answers are of."""
+
+
+def sequence(prompt: Sequence[int], advantage: float, given: SampledSequence | None = None) -> Datum:
+    return head_datum(prompt, given or answer(), advantage, vocabulary=VOCABULARY)
+
+
 def test_8_prompts_and_empty_places_carry_nothing_and_packed_is_unpacked() -> None:
-    data = [head_datum([1, 2, 3], answer(), 0.5), head_datum([4, 5], answer(), -0.5), head_datum([4, 5], answer(), 0)]
+    data = [sequence([1, 2, 3], 0.5), sequence([4, 5], -0.5), sequence([4, 5], 0)]
     [targets, *_] = (each.loss_fn_inputs["target_tokens"].to_numpy().tolist() for each in data)
     assert targets == [[2, 2, 2, 2], [3, 3, 3, 3], [7, 8, 7, 3], [8, 8, 2, 8]]
     draw = np.random.default_rng(0)
@@ -237,7 +246,7 @@ def test_8_prompts_and_empty_places_carry_nothing_and_packed_is_unpacked() -> No
 
 
 def test_8_the_stock_loss_gets_the_sampled_tokens_alone() -> None:
-    [column] = sampled_column([head_datum([1, 2, 3], answer(), 0.5)])
+    [column] = sampled_column([sequence([1, 2, 3], 0.5)])
     inputs = {name: values.to_numpy().tolist() for name, values in column.loss_fn_inputs.items()}
     assert inputs == {
         "target_tokens": [2, 3, 7, 8],
@@ -251,12 +260,21 @@ def test_8_the_stock_loss_gets_the_sampled_tokens_alone() -> None:
     [
         (answer(ids=[[8, 7, 7], [8, 2, 0]]), "names a token twice, at position 0"),
         (answer(head=[[-0.5, -1.2, -2.5], [-0.2, -3.0, EMPTY]]), "as the one it drew and -1.2"),
-        (SampledSequence("stop", "s0", np.array([7, 8]), np.array([-1.0, -0.2])), "ask it for topk_sample_logprobs"),
+        (SampledSequence("stop", "s0", np.array([7, 8]), np.array([-1.0, -0.2])), "no likeliest tokens beside"),
     ],
 )
 def test_8_a_head_that_contradicts_its_token_is_refused(changed: SampledSequence, sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
-        head_datum([1, 2, 3], changed, 1.0)
+    with pytest.raises(HarnessError, match=sentence):
+        sequence([1, 2, 3], 1.0, changed)
+
+
+def test_8_ids_that_pad_the_models_output_are_no_tokens() -> None:
+    """One in the head is a place without a token; one that was drawn cannot be learned from."""
+    padded = sequence([1, 2], 0.5, answer(ids=[[8, 7, VOCABULARY], [8, 2, 0]])).loss_fn_inputs
+    assert padded["target_tokens"].to_numpy()[1:].tolist() == [[7, 8, 7, 7], [8, 8, 2, 8]]
+    assert padded["head_logprobs"].to_numpy()[1].tolist() == pytest.approx([-0.5, -1.0, EMPTY])
+    with pytest.raises(HarnessError, match="sampled the id 8, and the tokenizer's last one is 7"):
+        head_datum([1, 2], answer(), 0.5, vocabulary=VOCABULARY - 1)
 
 
 def test_9_the_convention_of_the_losses_value_is_fixed() -> None:

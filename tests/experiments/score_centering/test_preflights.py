@@ -10,11 +10,11 @@ from experiments.score_centering.centering import losses, preflights
 from experiments.score_centering.centering.plan import Plan
 from research_exchange.client import GateReading
 from research_exchange.harness import Cause
-from tests.experiments.score_centering.test_losses import answer
+from tests.experiments.score_centering.test_losses import sequence
 
 SPEC = Path(preflights.REFERENCE).with_name("laptop.spec.json")
 PLAN = Plan.of_spec(json.loads(SPEC.read_text()))
-DATA = [losses.head_datum([1, 2, 3], answer(), worth) for worth in (0.5, -0.5)]
+DATA = [sequence([1, 2, 3], worth) for worth in (0.5, -0.5)]
 PILOT = preflights.Pilot(values={}, data=DATA, checkpoint="tinker://a/weights/b", last="tinker://a/sampler_weights/c")
 
 
