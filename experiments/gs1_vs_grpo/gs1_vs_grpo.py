@@ -51,7 +51,7 @@ from research_exchange.harness.tasks import Task
 if TYPE_CHECKING or __package__:
     from experiments.gs1_vs_grpo.gs1.baselines import contributors
     from experiments.gs1_vs_grpo.gs1.parity import check_parity
-    from experiments.gs1_vs_grpo.gs1.pilot import PILOT_STEPS, Pilot, pilot
+    from experiments.gs1_vs_grpo.gs1.pilot import PILOT_STEPS, Pilot, pilot, piloted_arms
     from experiments.gs1_vs_grpo.gs1.plan import Arm, Options, Plan, options
     from experiments.gs1_vs_grpo.gs1.rollouts import sample, update, worth
     from experiments.gs1_vs_grpo.gs1.stopped import diagnose, planned_table
@@ -59,7 +59,7 @@ if TYPE_CHECKING or __package__:
 else:  # A run gets a copy of this folder alone.
     from gs1.baselines import contributors
     from gs1.parity import check_parity
-    from gs1.pilot import PILOT_STEPS, Pilot, pilot
+    from gs1.pilot import PILOT_STEPS, Pilot, pilot, piloted_arms
     from gs1.plan import Arm, Options, Plan, options
     from gs1.rollouts import sample, update, worth
     from gs1.stopped import diagnose, planned_table
@@ -139,11 +139,11 @@ class Experiment:
         self.run.evidence("effective-config.json", "effective_config", effective_config(**settings))
 
     def _pilot(self, timer: FeasibilityTimer) -> Pilot | None:
-        """A few steps of each arm in a session of their own; None where the gate stops the run and it has ended."""
+        """A few steps of both arms in a session of their own; None where the gate stops the run and it has ended."""
         self.run.update(summary=f"Piloting {PILOT_STEPS} steps of each arm with adapters that are thrown away.")
         with service_client(base_url=self.given.base_url, name=f"{self.run.id} pilot") as service:
             self._probe(service)
-            with timer.phase("training", units=PILOT_STEPS * len(self.plan.arms)):
+            with timer.phase("training", units=PILOT_STEPS * len(piloted_arms(self.plan))):
                 piloted = pilot(service, self.plan, self.task)
         piloted.exhibit.retain(self.run, "probe")
         steps = sum(arm.steps for arm in self.trained)

@@ -25,7 +25,7 @@ from .baselines import (
 from .plan import Arm, Plan
 from .rollouts import Rollouts, Update, sample, update, worth
 
-__all__ = ["PILOT_STEPS", "Pilot", "PilotedArm", "measured", "pilot"]
+__all__ = ["PILOT_STEPS", "Pilot", "PilotedArm", "measured", "pilot", "piloted_arms"]
 
 PILOT_STEPS = 3
 """Of each arm."""
@@ -76,9 +76,14 @@ class Pilot:
         }
 
 
+def piloted_arms(plan: Plan) -> tuple[Arm, Arm]:
+    """The treatment and its baseline; what the gate asks is about them, and a control has no part in it."""
+    return plan.treatment, plan.baseline
+
+
 def pilot(service: tinker.ServiceClient, plan: Plan, task: Task) -> Pilot:
-    """A few steps of each arm, on the last problems of the training list."""
-    treatment, baseline = (_piloted(service, plan, task, arm) for arm in (plan.treatment, plan.baseline))
+    """A few steps of both arms, on the last problems of the training list."""
+    treatment, baseline = (_piloted(service, plan, task, arm) for arm in piloted_arms(plan))
     rows = [row for step, done in enumerate(treatment.rollouts) for row in _rows(done, treatment.arm, plan, step)]
     return Pilot(treatment, baseline, Exhibit("pilot-weights", jsonl(rows)))
 

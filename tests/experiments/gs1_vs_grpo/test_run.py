@@ -6,13 +6,14 @@ import shutil
 import signal
 import subprocess
 import time
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.gs1_vs_grpo.gs1.parity import SDK_REVISION
-from experiments.gs1_vs_grpo.gs1.pilot import measured
+from experiments.gs1_vs_grpo.gs1.pilot import PILOT_STEPS, measured
 from tests.experiments.evidence import files
 from tests.research_exchange.runner.running import RX, Rx, environment_of
 from tests.servers import MODEL, SpindleServer
@@ -20,10 +21,11 @@ from tests.servers import MODEL, SpindleServer
 FOLDER = Path(__file__).parents[3] / "experiments" / "gs1_vs_grpo"
 STEPS, ROLLOUTS, GROUP, ITEMS = 8, 8, 4, 12
 PATIENCE_SECONDS = 120
+CONTROL = "uniform_seed0"
 
 
 def small_spec(folder: Path, problems: Path, *, tau: float) -> Path:
-    """The spec with little of everything, in a copy of its folder."""
+    """The spec with little of everything, and with a control as a third arm, in a copy of its folder."""
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     spec: dict[str, Any] = json.loads((FOLDER / "spec.json").read_text())
     spec |= {"title": "GS1 vs GRPO, small", "base_model": MODEL, "lora_rank": 2, "steps": STEPS, "batch_size": ROLLOUTS}
@@ -36,6 +38,9 @@ def small_spec(folder: Path, problems: Path, *, tau: float) -> Path:
         size = ROLLOUTS // groups
         arm |= {"steps": STEPS, "groups_per_batch": groups, "group_size": size, "max_tokens": 8}
     spec["arms"][1]["tau"] = tau
+    spec["arms"].append({**spec["arms"][1], "name": CONTROL, "role": "control", "advantage_mode": "uniform_loo"})
+    started = spec["restoration_preflight"]["groups"][0]["arms"]
+    started.append({**started[1], "name": CONTROL})
     checks = {check["metric"]: check for check in spec["activation_gate"]["checks"]}
     checks["executed_base_model"]["one_of"] = [MODEL]
     checks["rollouts_per_step_both_arms"] |= {"min": ROLLOUTS, "max": ROLLOUTS}
@@ -77,6 +82,18 @@ def test_the_gate_stops_the_run_with_numbers_from_the_weights_and_a_revised_spec
     assert not [name for name in state["completed_arms"] if name != "base"]
 
 
+def test_the_projection_counts_the_steps_that_were_piloted_and_those_of_every_arm(
+    rx: Rx, stopped: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    data, record = stopped
+    exported = tmp_path / "run.zip"
+    assert rx("export", record["id"], str(exported), "--data", str(data)).returncode == 0
+    with zipfile.ZipFile(exported) as bundle:
+        updates = [json.loads(bundle.read(name)) for name in bundle.namelist() if name.startswith("updates/")]
+    [training] = [each["feasibility"]["measurements"]["training"] for each in updates if "feasibility" in each]
+    assert (training["units"], training["planned_units"]) == (2 * PILOT_STEPS, 3 * STEPS), "no control is piloted"
+
+
 def test_with_the_revised_spec_the_same_code_goes_on_over_an_interruption_to_a_verdict(
     rx: Rx,
     spindle: SpindleServer,
@@ -99,8 +116,8 @@ def test_with_the_revised_spec_the_same_code_goes_on_over_an_interruption_to_a_v
     assert record["recorded"]["status"] == "succeeded"
     assert record["recorded"]["withholding_gates"] == []
     assert record["recorded"]["feasibility"]["status"] == "fits"
-    assert set(record["state"]["completed_arms"]) == {"base", "grpo_gs8_seed0", "gs1_seed0"}
-    for arm in ("grpo_gs8_seed0", "gs1_seed0"):
+    assert set(record["state"]["completed_arms"]) == {"base", "grpo_gs8_seed0", "gs1_seed0", CONTROL}
+    for arm in ("grpo_gs8_seed0", "gs1_seed0", CONTROL):
         rows = [json.loads(line) for line in files(again, record)[f"training-{arm}.jsonl"].splitlines()]
         assert [row["step"] for row in rows] == list(range(1, STEPS + 1)), "no step is lost or taken twice"
     states = [json.loads(path.read_text()) for path in (work / "state").glob("training-*-seed0.json")]
