@@ -34,12 +34,14 @@ from research_exchange.harness import (
     code_revision,
     effective_config,
     jsonl,
+    loss_of,
     must_fit,
     must_pass,
     probe_arms,
     publish_feasibility,
     publish_pilot,
     report_restore,
+    restore_equivalence,
     scored_datum,
     service_client,
     stop_at,
@@ -192,6 +194,12 @@ class Experiment:
         batch = [scored_datum(tokenizer.encode(f"{self.task.prompt(first)} {first.reference}\n"))]
         start = Restoration.begin(self.run, self.service, origin, batch)
         learners = {arm.name: start.arm(arm.name, self._creates(self.service, arm)) for arm in self.plan.arms}
+        start.equivalence = restore_equivalence(
+            self.service,
+            origin,
+            lambda client: loss_of(client.forward_backward(batch, "cross_entropy").result()),
+            self.plan.adamw(),
+        )
         must_pass(start.publish())
         for name, learner in learners.items():
             self.checkpoints[name].save(learner, 0)
