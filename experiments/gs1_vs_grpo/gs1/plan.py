@@ -91,6 +91,8 @@ class Plan:
     eval_items: int
     max_tokens: int | None
     """Of an answer; None for the task's own."""
+    seeds: tuple[int, ...]
+    """Those that the decision rule schedules; it decides nothing about another one."""
 
     @classmethod
     def of_spec(cls, spec: Mapping[str, Any]) -> "Plan":
@@ -104,6 +106,7 @@ class Plan:
             task=spec["dataset"]["name"],
             eval_items=spec["eval"]["n_examples"],
             max_tokens=treatment["max_tokens"],
+            seeds=tuple(spec["decision_rule"]["seeds"]),
         )
 
     @property
@@ -118,8 +121,13 @@ class Plan:
         """This plan with what the command line changes, but for the mode; see `trained`.
 
         Raises:
-            HarnessError: the rollouts of a step do not divide into an arm's groups.
+            HarnessError: the rollouts of a step do not divide into an arm's groups, or the spec schedules no such seed.
         """
+        if options.seed is not None and options.seed not in self.seeds:
+            scheduled = ", ".join(map(str, self.seeds))
+            raise HarnessError(
+                f"--seed: expected a seed that the spec's decision rule schedules, {scheduled}; found {options.seed}."
+            )
         rate = self.optimizer["learning_rate"] if options.lr is None else options.lr
         is_other_task = options.task not in (None, self.task)
         return replace(
@@ -182,7 +190,7 @@ def options(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--max_tokens", type=_count, help="of an answer")
     parser.add_argument("--steps", type=_count, help="optimizer steps of an arm")
     parser.add_argument("--rollouts_per_step", type=_count)
-    parser.add_argument("--seed", type=int, help="of adapter and sampling")
+    parser.add_argument("--seed", type=int, help="of adapter and sampling, one of the decision rule's")
     parser.add_argument("--advantage_mode", type=Mode, choices=list(Mode), help="train the arms of this mode alone")
     parser.add_argument("--tau", type=_positive, help="temperature of the similarity weights")
     parser.add_argument("--task", choices=sorted(TASKS))

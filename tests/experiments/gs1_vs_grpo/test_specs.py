@@ -150,6 +150,12 @@ def test_what_flags_change_is_stated() -> None:
         written.changed(options(["--rollouts_per_step", "12"]))
 
 
+def test_a_seed_that_the_rule_could_not_decide_about_is_refused() -> None:
+    written = Plan.of_spec(read("spec.json"))
+    with pytest.raises(HarnessError, match=r"--seed: expected a seed that .* schedules, 0; found 5\."):
+        written.changed(options(["--seed", "5"]))
+
+
 def test_another_task_is_another_endpoint_with_answers_as_long_as_that_task_has_them(gsm8k: Path) -> None:
     written = Plan.of_spec(read("laptop.spec.json"))
     given = options(["--task", "gsm8k"])
