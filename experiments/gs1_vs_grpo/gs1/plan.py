@@ -195,7 +195,12 @@ def options(arguments: Sequence[str] | None = None) -> Options:
     parser.add_argument("--tau", type=_positive, help="temperature of the similarity weights")
     parser.add_argument("--task", choices=sorted(TASKS))
     parser.add_argument("--eval_items", type=_count, help="problems held out")
-    parser.add_argument("--gsm8k", type=Path, help="folder with train.jsonl and test.jsonl, instead of a download")
+    parser.add_argument(
+        "--gsm8k",
+        type=Path,
+        default=os.environ.get("GSM8K") or None,
+        help="folder with train.jsonl and test.jsonl, else that of GSM8K; without either they are downloaded",
+    )
     parser.add_argument("--log_path", type=Path, help="folder for what an interrupted run goes on from")
     alone = parser.add_argument_group("to look at something by itself, without a run")
     alone.add_argument("--spec", type=Path, default=Path(__file__).parents[1] / "spec.json", help="whose plan it is")

@@ -156,6 +156,14 @@ def test_a_seed_that_the_rule_could_not_decide_about_is_refused() -> None:
         written.changed(options(["--seed", "5"]))
 
 
+def test_the_folder_of_gsm8k_is_taken_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GSM8K", "/somewhere")
+    assert options([]).gsm8k == Path("/somewhere")
+    assert options(["--gsm8k", "here"]).gsm8k == Path("here")
+    monkeypatch.setenv("GSM8K", "")
+    assert options([]).gsm8k is None
+
+
 def test_another_task_is_another_endpoint_with_answers_as_long_as_that_task_has_them(gsm8k: Path) -> None:
     written = Plan.of_spec(read("laptop.spec.json"))
     given = options(["--task", "gsm8k"])
@@ -185,7 +193,8 @@ def test_the_readme_names_every_flag(capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(SystemExit):
         options(["--help"])
     flags = set(re.findall(r"--[a-z0-9_]+", capsys.readouterr().out)) - {"--help"}
-    assert flags == set(re.findall(r"--[a-z0-9_]+", (FOLDER / "README.md").read_text()))
+    of_rx = {"--pass"}
+    assert flags | of_rx == set(re.findall(r"--[a-z0-9_]+", (FOLDER / "README.md").read_text()))
 
 
 @pytest.mark.parametrize(
