@@ -58,10 +58,12 @@ from research_exchange.harness import (
 if TYPE_CHECKING or __package__:
     from experiments.score_centering.centering import losses, preflights
     from experiments.score_centering.centering.plan import Asked, Plan, parser
+    from experiments.score_centering.centering.suitability import must_suit
     from experiments.score_centering.centering.training import Point, Training, adamw, new_learner
 else:  # A run gets a copy of this folder alone.
     from centering import losses, preflights
     from centering.plan import Asked, Plan, parser
+    from centering.suitability import must_suit
     from centering.training import Point, Training, adamw, new_learner
 
 GATES = ("activation_gate", "correctness_preflight", "restoration_preflight")
@@ -172,14 +174,14 @@ class Experiment:
         return learners
 
     def probe(self) -> None:
-        """Whether each arm's client exists here and takes a step, in a session that is closed afterwards."""
+        """Whether the service has what the arms need, and takes a step of each; in a session that is then closed."""
         with service_client(name=f"{self.run.id} probe") as service:
             arm = ProbedArm(lambda: new_learner(service, self.plan), adamw(self.plan))
             example = self.tokenizer.encode(self.task.prompt(self.task.training[0]))
             probes = probe_arms(self.run, dict.fromkeys(self.plan.arms, arm), example=example)
-        refused = [each for each in probes if not each.works]
-        if refused:
-            raise HarnessError(f"The service refuses the arm {refused[0].arm}: {refused[0].refusal}")
+            if refused := [each for each in probes if not each.works]:
+                raise HarnessError(f"The service refuses the arm {refused[0].arm}: {refused[0].refusal}")
+            must_suit(service, self.tokenizer, self.task, self.plan)
 
     def pilot_batches(self) -> PairedBatches[Item]:
         """From the end of the training problems, which no arm gets to."""

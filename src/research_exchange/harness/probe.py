@@ -14,8 +14,10 @@ from tinker.types import Datum, ModelInput, OptimParams, TensorData
 
 from research_exchange.client import Run
 
-__all__ = ["Probe", "ProbedArm", "probe_arms"]
+__all__ = ["REFUSALS", "Probe", "ProbedArm", "probe_arms"]
 
+REFUSALS = (tinker.BadRequestError, tinker.UnprocessableEntityError, tinker.RequestFailedError)
+"""How a service says that it will not do what it is asked, now or ever."""
 _LABEL = "preflight-probe"
 
 
@@ -64,7 +66,7 @@ def _try(name: str, arm: ProbedArm, example: Sequence[int]) -> Probe:
         client = arm.create()
         client.forward_backward([_datum(example)], "cross_entropy").result()
         applied = client.optim_step(arm.params).result().metrics
-    except (tinker.BadRequestError, tinker.UnprocessableEntityError, tinker.RequestFailedError) as refused:
+    except REFUSALS as refused:
         return Probe(name, works=False, refusal=str(refused))
     info = client.get_info()
     is_told = "optimizer_config" in info.model_fields_set
