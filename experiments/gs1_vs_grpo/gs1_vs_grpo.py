@@ -10,6 +10,7 @@ was interrupted goes on from the last checkpoint of each arm (`rx resume`).
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -113,7 +114,7 @@ class Experiment:
             piloted = self._pilot(timer)
             if piloted is None:
                 return
-            must_pass(check_parity(self.run, self.plan, piloted, self.given.base_url))
+            must_pass(check_parity(self.run, self.plan, piloted))
             learners = self._start()
         for arm in self.trained:
             checkpoint = self._train(arm, learners.get(arm.name))
@@ -143,7 +144,7 @@ class Experiment:
     def _pilot(self, timer: FeasibilityTimer) -> Pilot | None:
         """A few steps of both arms in a session of their own; None where the gate stops the run and it has ended."""
         self.run.update(summary=f"Piloting {PILOT_STEPS} steps of each arm with adapters that are thrown away.")
-        with service_client(base_url=self.given.base_url, name=f"{self.run.id} pilot") as service:
+        with service_client(name=f"{self.run.id} pilot") as service:
             self._probe(service)
             with timer.phase("training", units=PILOT_STEPS * len(piloted_arms(self.plan))):
                 piloted = pilot(service, self.plan, self.task)
@@ -260,7 +261,7 @@ class Experiment:
 def measure_base(plan: Plan, task: Task, given: Options) -> Mapping[str, Any]:
     """The base model's own accuracy, greedily decoded, without a run."""
     evaluator: Evaluator = task.evaluator()
-    with service_client(base_url=given.base_url, name="gs1_vs_grpo base") as service:
+    with service_client(name="gs1_vs_grpo base") as service:
         sampler = service.create_sampling_client(base_model=plan.base_model).result()
         score = evaluator.score(sampler, sampler.get_tokenizer(), arm=BASE, seed=None, folder=given.log_path)
     right = sum(answer.value for answer in score.answers)
@@ -288,6 +289,8 @@ def similarity_table(plan: Plan, task: Task) -> str:
 
 def main() -> None:
     given = options()
+    if given.base_url:
+        os.environ["TINKER_BASE_URL"] = given.base_url  # Where every client, and the clock of its refusals, finds it.
     if given.measure_base or given.similarity_table:
         plan = Plan.of_spec(json.loads(given.spec.read_bytes())).changed(given)
         task = plan.load_task(given.gsm8k)
@@ -295,7 +298,7 @@ def main() -> None:
         return
     run = Run.from_env()
     with (
-        service_client(base_url=given.base_url, name=run.id) as service,
+        service_client(name=run.id) as service,
         capacity_clock(run, service) as capacity,
         stopped_runs_end(run),
     ):

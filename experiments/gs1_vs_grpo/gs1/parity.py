@@ -39,7 +39,7 @@ CHECKED = 24
 """Answers of each arm, at most: every one of them is also sent by itself."""
 
 
-def check_parity(run: Run, plan: Plan, piloted: Pilot, base_url: str | None) -> GateReading:
+def check_parity(run: Run, plan: Plan, piloted: Pilot) -> GateReading:
     """Measure every path of the spec's plan and ask whether the full training may start."""
     [path] = run.spec()["correctness_preflight"]["paths"]
     reference = pinned_module(REFERENCE, path["reference_revision"])
@@ -68,7 +68,7 @@ def check_parity(run: Run, plan: Plan, piloted: Pilot, base_url: str | None) -> 
 
     check = CorrectnessPreflight(
         run,
-        FixedState(lambda: service_client(base_url=base_url), piloted.treatment.checkpoint),
+        FixedState(service_client, piloted.treatment.checkpoint),
         data([1.0] * (size + others)),
         description=f"{size} answers of GRPO and {others} of GS1 from first pilot steps, at the weights after the last",
         implementation=revision_of(*sorted(Path(__file__).parent.glob("*.py"))),

@@ -183,7 +183,7 @@ def options(arguments: Sequence[str] | None = None) -> Options:
     parser = argparse.ArgumentParser(
         description="GS1 against GRPO: both arms of the spec, one after the other. What a flag changes is a deviation."
     )
-    parser.add_argument("--base_url", default=os.environ.get("TINKER_BASE_URL"), help="of the training service")
+    parser.add_argument("--base_url", help="of the training service, else TINKER_BASE_URL")
     parser.add_argument("--model", help="base model")
     parser.add_argument("--lora_rank", type=_count)
     parser.add_argument("--lr", type=_positive, help="learning rate of AdamW")

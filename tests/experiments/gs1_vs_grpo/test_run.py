@@ -5,6 +5,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -123,6 +124,23 @@ def test_with_the_revised_spec_the_same_code_goes_on_over_an_interruption_to_a_v
     states = [json.loads(path.read_text()) for path in (work / "state").glob("training-*-seed0.json")]
     restores = [name for name in files(again, record) if name.startswith("restore-")]
     assert len(restores) == sum(state["resumed"] for state in states) >= 1, "each restore is on record"
+
+
+def test_the_service_of_the_flag_stands_for_that_of_the_environment(spindle: SpindleServer) -> None:
+    environment = environment_of(spindle)
+    address = environment["TINKER_BASE_URL"]
+    asked = ["--measure_base", "--eval_items", "2", "--spec", "laptop.spec.json", "--model"]
+    ran = subprocess.run(
+        [sys.executable, "gs1_vs_grpo.py", *asked, MODEL, "--base_url", address],
+        cwd=FOLDER,
+        env={**environment, "TINKER_BASE_URL": "http://127.0.0.1:9"},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_SECONDS,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr
+    assert json.loads(ran.stdout)["items"] == 2
 
 
 def interrupt_after_a_checkpoint(command: list[str], spindle: SpindleServer, data: Path) -> None:
