@@ -96,16 +96,26 @@ class Plan:
 
     @classmethod
     def of_spec(cls, spec: Mapping[str, Any]) -> "Plan":
-        treatment = next(arm for arm in spec["arms"] if arm["role"] == "treatment")
+        """The plan as the spec writes it.
+
+        Raises:
+            HarnessError: its arms disagree where there is one value for all of them.
+        """
+        arms: list[Mapping[str, Any]] = spec["arms"]
+        treatment = next(arm for arm in arms if arm["role"] == "treatment")
+        started = [arm for group in spec["restoration_preflight"]["groups"] for arm in group["arms"]]
+        optimizer = _one("optimizer_config in restoration_preflight", [arm["optimizer_config"] for arm in started])
+        _one("the learning rate", [optimizer["learning_rate"], *(arm["lr"] for arm in arms if "lr" in arm)])
+        vectorizer = _one("vectorizer", [arm["vectorizer"] for arm in arms if "vectorizer" in arm])
         return cls(
             base_model=spec["base_model"],
             lora_rank=spec["lora_rank"],
-            optimizer=spec["restoration_preflight"]["groups"][0]["arms"][0]["optimizer_config"],
-            arms=tuple(_arm(arm, treatment["tau"]) for arm in spec["arms"]),
-            similarity=Similarity(treatment["vectorizer"]["arguments"]),
+            optimizer=optimizer,
+            arms=tuple(_arm(arm, treatment["tau"]) for arm in arms),
+            similarity=Similarity(vectorizer["arguments"]),
             task=spec["dataset"]["name"],
             eval_items=spec["eval"]["n_examples"],
-            max_tokens=treatment["max_tokens"],
+            max_tokens=_one("max_tokens", [arm["max_tokens"] for arm in arms]),
             seeds=tuple(spec["decision_rule"]["seeds"]),
         )
 
@@ -209,6 +219,17 @@ def options(arguments: Sequence[str] | None = None) -> Options:
         "--similarity_table", action="store_true", help="print what each temperature makes of the prompts"
     )
     return Options(**vars(parser.parse_args(arguments)))
+
+
+def _one(setting: str, values: Sequence[Any]) -> Any:
+    """What all arms have."""
+    different = [value for number, value in enumerate(values) if value not in values[:number]]
+    if len(different) > 1:
+        found = " and ".join(map(str, different))
+        raise HarnessError(
+            f"The spec's arms disagree about {setting}: expected one value for all of them, found {found}."
+        )
+    return different[0]
 
 
 def _count(value: str) -> int:

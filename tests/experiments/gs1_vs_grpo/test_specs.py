@@ -150,6 +150,24 @@ def test_what_flags_change_is_stated() -> None:
         written.changed(options(["--rollouts_per_step", "12"]))
 
 
+@pytest.mark.parametrize(
+    ("setting", "found"),
+    [
+        ("max_tokens", "max_tokens: expected one value for all of them, found 8 and 4"),
+        ("lr", "the learning rate: expected one value for all of them, found 0.0003 and 0.1"),
+        ("optimizer_config", "optimizer_config in restoration_preflight: expected one value"),
+        ("vectorizer", "vectorizer: expected one value"),
+    ],
+)
+def test_arms_that_disagree_where_the_script_has_one_value_are_refused(setting: str, found: str) -> None:
+    spec = read("laptop.spec.json")
+    [group] = spec["restoration_preflight"]["groups"]
+    arm = group["arms"][1] if setting == "optimizer_config" else spec["arms"][0]
+    arm[setting] = {"max_tokens": 8, "lr": 0.1}.get(setting, {"arguments": {}})
+    with pytest.raises(HarnessError, match=f"^The spec's arms disagree about {found}"):
+        Plan.of_spec(spec)
+
+
 def test_a_seed_that_the_rule_could_not_decide_about_is_refused() -> None:
     written = Plan.of_spec(read("spec.json"))
     with pytest.raises(HarnessError, match=r"--seed: expected a seed that .* schedules, 0; found 5\."):
