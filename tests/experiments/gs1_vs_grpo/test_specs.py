@@ -13,6 +13,7 @@ import pytest
 
 from experiments.gs1_vs_grpo.gs1.baselines import Mode, TauRow
 from experiments.gs1_vs_grpo.gs1.parity import REFERENCE, SDK_REVISION
+from experiments.gs1_vs_grpo.gs1.pilot import PILOT_STEPS, piloted_arms
 from experiments.gs1_vs_grpo.gs1.plan import Plan, options
 from experiments.gs1_vs_grpo.gs1.stopped import (
     CONTRIBUTORS,
@@ -74,6 +75,24 @@ def test_the_numbers_of_a_spec_agree_with_each_other_and_with_its_command(name: 
 def test_the_laptop_pins_a_stock_loss_that_is_installed_with_the_harness() -> None:
     [path] = read("laptop.spec.json")["correctness_preflight"]["paths"]
     assert path["baseline_revision"] == SDK_REVISION
+
+
+def test_the_budget_in_tokens_is_that_of_the_arms() -> None:
+    spec = read("laptop.spec.json")
+    plan = Plan.of_spec(spec)
+    items, tokens, pilots = plan.eval_items, plan.load_task(None).max_tokens, len(piloted_arms(plan))
+    for arm in plan.arms:
+        step = f"{arm.rollouts_per_step} rollouts x {tokens} tokens"
+        cost = arm.rollouts_per_step * tokens
+        assert f"{arm.steps} steps x {step} = {arm.steps * cost} for each arm" in spec["method"]
+        piloted = pilots * PILOT_STEPS * cost
+        assert f"{pilots} pilots x {PILOT_STEPS} steps x {step} = {piloted}." in spec["method"]
+    scored = 1 + len(plan.arms)
+    assert (
+        f"{scored} evaluations, of the base model and of each arm, x {items} items x {tokens} tokens = "
+        in spec["method"]
+    )
+    assert f" = {scored * items * tokens};" in spec["method"]
 
 
 def test_every_part_that_the_laptop_changes_is_on_its_page() -> None:
