@@ -58,11 +58,13 @@ from research_exchange.harness import (
 if TYPE_CHECKING or __package__:
     from experiments.score_centering.centering import losses, preflights
     from experiments.score_centering.centering.plan import Asked, Plan, parser
+    from experiments.score_centering.centering.stopped import diagnose
     from experiments.score_centering.centering.suitability import must_suit
     from experiments.score_centering.centering.training import Point, Training, adamw, new_learner
 else:  # A run gets a copy of this folder alone.
     from centering import losses, preflights
     from centering.plan import Asked, Plan, parser
+    from centering.stopped import diagnose
     from centering.suitability import must_suit
     from centering.training import Point, Training, adamw, new_learner
 
@@ -161,7 +163,7 @@ class Experiment:
         note = f"{steps} steps of the centered arm, the last {preflights.BEYOND_LAG} at the full age of the sampler."
         activation = publish_pilot(self.run, piloted.values, note=note)
         if not activation.may_go_on:
-            diagnosis = preflights.diagnose(activation, self.plan, piloted)
+            diagnosis = diagnose(activation, self.plan, piloted)
             diagnosis.retain(self.run)
             stop_at(self.run, activation, summary=diagnosis.summary)
             raise SystemExit(0)

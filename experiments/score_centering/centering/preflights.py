@@ -7,16 +7,12 @@ from typing import Any
 
 import numpy as np
 import tinker
-import torch
 from numpy.typing import NDArray
 from tinker.types import Datum
 
 from research_exchange.client import GateReading, Run
 from research_exchange.harness import (
-    Case,
-    Cause,
     CorrectnessPreflight,
-    Diagnosis,
     FixedState,
     HarnessError,
     Item,
@@ -24,10 +20,7 @@ from research_exchange.harness import (
     PairedBatches,
     ReferenceLoss,
     Restoration,
-    Schedule,
     Task,
-    deterministic_case,
-    input_exhibit,
     loss_of,
     pinned_module,
     restore_equivalence,
@@ -49,7 +42,6 @@ __all__ = [
     "REFERENCE",
     "Pilot",
     "check_losses",
-    "diagnose",
     "pilot",
     "pilot_steps",
     "start_arms",
@@ -167,72 +159,6 @@ def _path(name: str, objective: Objective, reference: Reference) -> LossPath:
         baseline_revision=BASELINE_REVISION,
         reference_revision=revision_of(REFERENCE),
     )
-
-
-def diagnose(gate: GateReading, plan: Plan, piloted: Pilot) -> Diagnosis:
-    """Why the activation gate stopped the run: whether the treatment works where it must, and lies still where it must.
-
-    The inputs are the pilot's own answers; as the learner's distribution serve the sampler's, and one that is off.
-    """
-    same = [_learner_like_sampler(datum) for datum in piloted.data]
-    tilted = [np.where(np.arange(each.shape[1]) % 2, each - 0.3, each) for each in same]
-    acts = plan.weight != Weight.IDENTITY
-    cases = tuple(
-        deterministic_case(
-            name,
-            learner,
-            enabled=lambda given: _by_head(Kind.SCORE_CENTERING, plan, piloted.data, given),
-            disabled=lambda given: _by_head(Kind.POLICY_GRADIENT, plan, piloted.data, given),
-            must_activate=activates,
-            threshold=1e-6,
-        )
-        for name, learner, activates in (("learner is sampler", same, False), ("learner is off", tilted, acts))
-    )
-    cause = _cause(gate, cases)
-    return Diagnosis(
-        gate=gate,
-        cause=cause,
-        explanation=" ".join(gate.problems) or gate.reason,
-        next_diagnostic=_NEXT[cause].format(stale_steps=plan.stale_steps),
-        cases=cases,
-        inputs=(input_exhibit(piloted.data, "pilot-input"),),
-        schedule=Schedule(
-            optimizer_calls=pilot_steps(plan),
-            disjoint_minibatches=pilot_steps(plan),
-            epochs=1,
-            intervening_updates=plan.stale_steps,
-            sampler_checkpoint=piloted.last,
-        ),
-    )
-
-
-_NEXT = {
-    Cause.INACTIVE_REGIME: "A new version of the spec, with weights older than {stale_steps} steps to sample from.",
-    Cause.DEFECT: "The tests of losses.py, on the inputs that are kept beside this record.",
-    Cause.UNKNOWN: "The accuracy of the base model on this task: rl_score_centering.py --measure-base.",
-}
-
-
-def _cause(gate: GateReading, cases: Sequence[Case]) -> Cause:
-    """A treatment that does not do on made inputs what it must is defective; one that does has nothing to act on."""
-    if not all(case.holds for case in cases):
-        return Cause.DEFECT
-    inactive = ("stale_logprob_gap", "stale_sum_abs_c")
-    return Cause.INACTIVE_REGIME if any(name in str(gate.problems) for name in inactive) else Cause.UNKNOWN
-
-
-def _learner_like_sampler(datum: Datum) -> NDArray[np.float64]:
-    inputs = datum.loss_fn_inputs
-    return np.column_stack([inputs["logprobs"].to_numpy(), inputs["head_logprobs"].to_numpy()]).astype(np.float64)
-
-
-def _by_head(
-    kind: Kind, plan: Plan, data: Sequence[Datum], given: Sequence[NDArray[np.float64]]
-) -> list[NDArray[np.float64]]:
-    """d loss / d log p of the heads, where the correction is all there is."""
-    leaves = [torch.tensor(each, requires_grad=True) for each in given]
-    loss, _ = Objective(kind, Weight(plan.weight))(list(data), leaves)
-    return [each[:, 1:].numpy() for each in torch.autograd.grad(loss, leaves)]
 
 
 def start_arms(
