@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from research_exchange.activation import activation_problems
 from research_exchange.client import GateReading, Run
+from research_exchange.documents.spec import Spec
 from research_exchange.harness import (
     Case,
     Cause,
@@ -64,9 +66,14 @@ class Revision:
 
 
 def failed_checks(spec: Json, values: Mapping[str, float | str]) -> list[Failed]:
-    """In the order of the spec. What counts is the Exchange's reading; this finds out what to explain."""
-    measured = [(check, values.get(check["metric"], "not measured")) for check in spec["activation_gate"]["checks"]]
-    return [Failed(check["metric"], value, check) for check, value in measured if not _holds(check, value)]
+    """What to explain, by the Exchange's own rule and in the order of the spec; what counts is what it recorded."""
+    problems = activation_problems(Spec.parse(json.dumps(spec).encode()), {"values": dict(values)})
+    unmet = {problem.path for problem in problems}
+    return [
+        Failed(check["metric"], values.get(check["metric"], "not measured"), check)
+        for check in spec["activation_gate"]["checks"]
+        if f"activation_calibration.values.{check['metric']}" in unmet
+    ]
 
 
 def planned_table(plan: Plan, task: Task) -> tuple[TauRow, ...]:
@@ -125,12 +132,6 @@ def diagnose(run: Run, gate: GateReading, plan: Plan, task: Task, piloted: Pilot
     )
     diagnosis.retain(run)
     return diagnosis
-
-
-def _holds(check: Json, value: float | str) -> bool:
-    if "one_of" in check:
-        return value in check["one_of"]
-    return isinstance(value, float | int) and check.get("min", -np.inf) <= value <= check.get("max", np.inf)
 
 
 def _cause(metrics: set[str]) -> Cause:

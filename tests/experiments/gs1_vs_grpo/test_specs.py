@@ -279,6 +279,8 @@ def test_failed_checks_are_those_of_the_spec_that_the_pilot_does_not_meet() -> N
     assert str(failed[0]) == "gs1_effective_contributors_median is 50.75 against an allowed 2 to 40"
     assert [each.is_below for each in failed] == [False, True]
     assert replace(failed[0], value=1.5).is_below
+    del values[REWARD]
+    assert [each.value for each in failed_checks(spec, values)] == [50.75, "not measured"]
 
 
 @pytest.mark.parametrize(
