@@ -157,7 +157,7 @@ class Experiment:
             },
             recovery_seconds=RECOVERY_SECONDS,
             source=f"A pilot of {steps} steps of the centered arm, and the evaluation of the base model.",
-            changed={"base_model": self.plan.base_model, "steps": self.plan.steps},
+            changed=self.plan.sizes(self.spec),
         )
         must_fit(projection)
         note = f"{steps} steps of the centered arm, the last {preflights.BEYOND_LAG} at the full age of the sampler."

@@ -18,13 +18,12 @@ CHANGES_HYPOTHESIS = {
     "task": "endpoint",
 }
 """Settings that the hypothesis rests on, each with the field that a deviation in it is stated under."""
-OTHER_FIELDS = {
-    "base_model": "model",
-    "learning_rate": "lr",
-    "max_tokens": "evaluator",
-    "evaluation_items": "evaluator",
-}
+EVALUATOR = ("max_tokens", "evaluation_items")
+"""Settings that are one thing to the contract: a change of either is stated with both."""
+OTHER_FIELDS = {"base_model": "model", "learning_rate": "lr", **dict.fromkeys(EVALUATOR, "evaluator")}
 """The contract's words for settings that go by another name here."""
+SHARED = ("groups_per_batch", "group_size", "task", "max_tokens", "evaluate_every", "stale_steps", "top_k")
+"""Settings that stand in every arm of a spec, with one value for all."""
 
 
 @dataclass(frozen=True)
@@ -59,34 +58,40 @@ class Plan:
     @classmethod
     def of_spec(cls, spec: Mapping[str, Any]) -> "Plan":
         centered = next(arm for arm in spec["arms"] if arm["loss"] == CENTER["1"])
-        shared = ("groups_per_batch", "group_size", "task", "max_tokens", "evaluate_every", "stale_steps", "top_k")
+        started = [arm for group in spec["restoration_preflight"]["groups"] for arm in group["arms"]]
         return cls(
             base_model=spec["base_model"],
             lora_rank=spec["lora_rank"],
-            optimizer=spec["restoration_preflight"]["groups"][0]["arms"][0]["optimizer_config"],
+            optimizer=started[0]["optimizer_config"],
             learning_rate=spec["optimizer"]["lr"],
             steps=spec["steps"],
             evaluation_items=spec["eval"]["n_examples"],
             weight=centered["weight"],
             seeds=tuple(spec["decision_rule"]["seeds"]),
             arms={arm["name"]: arm["loss"] for arm in spec["arms"]},
-            **{name: centered[name] for name in shared},
+            **{name: centered[name] for name in SHARED},
         )
+
+    def sizes(self, spec: Mapping[str, Any]) -> dict[str, Any]:
+        """By the spec's fields, what decides how long a run takes and may differ from the spec (R-179)."""
+        evaluation = {**spec["eval"], "n_examples": self.evaluation_items}
+        return {"base_model": self.base_model, "steps": self.steps, "eval": evaluation}
 
     def changes(self, written: "Plan") -> dict[str, Any]:
         """What differs from the plan as the spec writes it, in the words of the Exchange's contract (R-075, R-078)."""
         before, after = asdict(written), asdict(self)
         changed = [each.name for each in fields(self) if before[each.name] != after[each.name]]
         instead = [f"{name} {after[name]}" for name in changed if name in CHANGES_HYPOTHESIS]
+        stated = dict.fromkeys(EVALUATOR if name in EVALUATOR else (name,) for name in changed)
         return {
             "deviations": [
                 {
-                    "field": (CHANGES_HYPOTHESIS | OTHER_FIELDS).get(name, name),
-                    "original": f"{name} {before[name]}",
-                    "effective": f"{name} {after[name]}",
+                    "field": (CHANGES_HYPOTHESIS | OTHER_FIELDS).get(names[0], names[0]),
+                    "original": ", ".join(f"{name} {before[name]}" for name in names),
+                    "effective": ", ".join(f"{name} {after[name]}" for name in names),
                     "reason": "Asked for on the command line of rl_score_centering.py.",
                 }
-                for name in changed
+                for names in stated
             ],
             "original_hypothesis_tested": not instead,
             "tested_instead": f"The same comparison with {', '.join(instead)}." if instead else "",

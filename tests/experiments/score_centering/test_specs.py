@@ -12,9 +12,12 @@ from experiments.score_centering.centering.losses import Kind
 from experiments.score_centering.centering.plan import Asked, Plan, parser
 from research_exchange.documents.spec import Spec
 from research_exchange.experiment_features import CHECKS, check_applicability
+from research_exchange.feasibility import check_feasibility
 from research_exchange.harness import revision_of, task_named
 from research_exchange.lint import Level, lint
 from research_exchange.power import power_card
+from research_exchange.updates import fold
+from tests.research_exchange.rules.support import updates_of
 from tests.research_exchange.rules.test_lint import differences
 
 FOLDER = Path(__file__).parents[3] / "experiments" / "score_centering"
@@ -170,6 +173,8 @@ def test_what_cannot_be_asked_for_is_said_in_a_sentence(
     [
         (["--steps", "3"], ("steps", "steps 3"), True),
         (["--learning-rate", "0.1"], ("lr", "learning_rate 0.1"), True),
+        (["--evaluation-items", "50"], ("evaluator", "max_tokens 4, evaluation_items 50"), True),
+        (["--max-tokens", "8", "--evaluation-items", "50"], ("evaluator", "max_tokens 8, evaluation_items 50"), True),
         (["--base-model", "a/b"], ("model", "base_model a/b"), True),
         (["--weight", "tis"], ("objective", "weight tis"), False),
         (["--stale-steps", "0"], ("objective", "stale_steps 0"), False),
@@ -183,6 +188,27 @@ def test_r075_r078_what_a_flag_changes_is_a_deviation(
     assert [(each["field"], each["effective"]) for each in changes["deviations"]] == [stated]
     assert changes["original_hypothesis_tested"] is same_hypothesis
     assert same_hypothesis or stated[1] in changes["tested_instead"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [(), ("--evaluation-items", "50"), ("--max-tokens", "8"), ("--steps", "3"), ("--base-model", "a/b")],
+    ids=" ".join,
+)
+def test_r179_the_timings_of_a_changed_call_are_of_what_it_states(flags: tuple[str, ...]) -> None:
+    spec, plan = read("laptop.spec.json"), asked("laptop.spec.json", *flags).plan
+    units = {"training": plan.steps * 6, "evaluation": plan.evaluation_items * 7}
+    timings = {
+        "effective_config": {**spec, **plan.sizes(spec)},
+        "primary_endpoint": spec["primary_endpoint"],
+        "measurements": {
+            name: {"seconds": 1, "units": 7, "planned_units": planned, "samples": 7} for name, planned in units.items()
+        },
+    }
+    parsed = Spec.parse(json.dumps(spec).encode())
+    posted = [{"status": "running", **plan.changes(Plan.of_spec(spec))}, {"status": "running", "feasibility": timings}]
+    check = check_feasibility(parsed, fold(parsed, updates_of(posted)))
+    assert [str(problem) for problem in check.problems if problem.rule in ("R-174", "R-179")] == []
 
 
 def test_another_task_brings_its_own_length_of_answers() -> None:
