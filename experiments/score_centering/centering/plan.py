@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from research_exchange.harness import HarnessError
+
 __all__ = ["Asked", "Plan", "parser"]
 
 CENTER = {"0": "importance_sampling", "1": "score_centering", "plain": "policy_gradient"}
@@ -57,8 +59,16 @@ class Plan:
 
     @classmethod
     def of_spec(cls, spec: Mapping[str, Any]) -> "Plan":
+        """
+        Raises:
+            HarnessError: the spec's arms disagree in what the script takes one value of.
+        """
         centered = next(arm for arm in spec["arms"] if arm["loss"] == CENTER["1"])
         started = [arm for group in spec["restoration_preflight"]["groups"] for arm in group["arms"]]
+        for name in SHARED:
+            _one_for_all(name, {arm["name"]: arm.get(name) for arm in spec["arms"]})
+        _one_for_all("steps", {"the spec": spec["steps"], **{arm["name"]: arm.get("steps") for arm in spec["arms"]}})
+        _one_for_all("optimizer_config", {arm["name"]: arm["optimizer_config"] for arm in started})
         return cls(
             base_model=spec["base_model"],
             lora_rank=spec["lora_rank"],
@@ -173,6 +183,16 @@ def parser() -> argparse.ArgumentParser:
         help="of --measure-base, which has no run to take it from; laptop.spec.json",
     )
     return options
+
+
+def _one_for_all(setting: str, values: Mapping[str, Any]) -> None:
+    (first, wanted), *others = values.items()
+    for name, found in others:
+        if found != wanted:
+            raise HarnessError(
+                f"All arms share one {setting} in this script, and {first} has {wanted} where {name} has {found}; "
+                "save a version of the spec with one value."
+            )
 
 
 def _center(value: str) -> str:

@@ -13,7 +13,7 @@ from experiments.score_centering.centering.plan import Asked, Plan, parser
 from research_exchange.documents.spec import Spec
 from research_exchange.experiment_features import CHECKS, check_applicability
 from research_exchange.feasibility import check_feasibility
-from research_exchange.harness import revision_of, task_named
+from research_exchange.harness import HarnessError, revision_of, task_named
 from research_exchange.lint import Level, lint
 from research_exchange.power import power_card
 from research_exchange.updates import fold
@@ -209,6 +209,25 @@ def test_r179_the_timings_of_a_changed_call_are_of_what_it_states(flags: tuple[s
     posted = [{"status": "running", **plan.changes(Plan.of_spec(spec))}, {"status": "running", "feasibility": timings}]
     check = check_feasibility(parsed, fold(parsed, updates_of(posted)))
     assert [str(problem) for problem in check.problems if problem.rule in ("R-174", "R-179")] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        (("arms", 0, "group_size"), "share one group_size in this script, and stock has 9 where centered has 8"),
+        (("arms", 2, "stale_steps"), "stock has 5 where plain has 9"),
+        (("arms", 1, "steps"), "and the spec has 30 where centered has 9"),
+        (("restoration_preflight", "groups", 0, "arms", 2, "optimizer_config"), "one optimizer_config"),
+    ],
+)
+def test_arms_that_disagree_in_what_all_share_are_refused(path: tuple[str | int, ...], sentence: str) -> None:
+    spec = read("laptop.spec.json")
+    place: Any = spec
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = 9
+    with pytest.raises(HarnessError, match=sentence):
+        Plan.of_spec(spec)
 
 
 def test_another_task_brings_its_own_length_of_answers() -> None:
