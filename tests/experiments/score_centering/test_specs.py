@@ -98,6 +98,25 @@ def test_the_numbers_agree_with_each_other_and_the_script(name: str) -> None:
     assert {arm["name"] for arm in spec["restoration_preflight"]["groups"][0]["arms"]} == set(plan.arms)
 
 
+def test_the_readme_states_the_budget_of_the_laptops_spec() -> None:
+    spec, plan = read("laptop.spec.json"), Plan.of_spec(read("laptop.spec.json"))
+    rollouts, tokens, items = spec["batch_size"], plan.max_tokens, plan.evaluation_items
+    assert tokens is not None
+    pilot, times = preflights.pilot_steps(plan), plan.steps // plan.evaluate_every
+    trainings = len(plan.arms) * len(plan.seeds)
+    training, evaluations, base = plan.steps * rollouts * tokens, times * items * tokens, items * tokens
+    together, piloted = trainings * (training + evaluations), pilot * rollouts * tokens
+    rows = (
+        f"| a training | {plan.steps} steps x {rollouts} rollouts x {tokens} tokens | {training:,} |",
+        f"| its evaluations | {times} times {items} items x {tokens} tokens | {evaluations:,} |",
+        f"| {trainings} trainings, with evaluations | | {together:,} |",
+        f"| the base model, once | {items} items x {tokens} tokens | {base:,} |",
+        f"| the pilot | {pilot} steps x {rollouts} rollouts x {tokens} tokens | {piloted:,} |",
+        f"| all | | {together + base + piloted:,} |",
+    )
+    assert "\n".join(rows) in (FOLDER / "README.md").read_text()
+
+
 def test_the_sums_are_enough_for_the_trainings_and_the_pilot() -> None:
     plan = Plan.of_spec(read("laptop.spec.json"))
     task = task_named(plan.task, evaluation=plan.evaluation_items)
