@@ -117,6 +117,12 @@ def test_the_readme_states_the_budget_of_the_laptops_spec() -> None:
     assert "\n".join(rows) in (FOLDER / "README.md").read_text()
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_optimizer_is_the_services_so_no_learning_rate_is_scaled(name: str) -> None:
+    paths = read(name)["correctness_preflight"]["paths"]
+    assert all(path["kind"] == "loss" and "lr_scaling" not in path for path in paths)
+
+
 def test_the_sums_are_enough_for_the_trainings_and_the_pilot() -> None:
     plan = Plan.of_spec(read("laptop.spec.json"))
     task = task_named(plan.task, evaluation=plan.evaluation_items)
