@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -158,7 +158,19 @@ def training_service(
     command = [sys.executable, "-m", "spindle.cli", "serve", "--port", "0"]
     say("Starting Spindle, the training service.")
     log = data / "logs" / "spindle.log"
-    with _started(command, announces=TRAINING_VARIABLES, log=log, seconds=TRAINING_START_SECONDS) as child:
+    with ExitStack() as stack:
+        try:
+            child = stack.enter_context(
+                _started(command, announces=TRAINING_VARIABLES, log=log, seconds=TRAINING_START_SECONDS)
+            )
+        except ServiceError as error:
+            if "Another spindle serves" not in str(error):
+                raise
+            raise ServiceError(
+                "Another Spindle is at work here, perhaps that of another `rx run`, and its data folder takes one at a "
+                "time. Wait for it; or export the lines that `spindle serve` printed, and both use that one; or name "
+                "another folder in SPINDLE_DATA. One `rx run` executes several specs side by side."
+            ) from None
         variables = {name: child.exported[name] for name in TRAINING_VARIABLES}
         yield Service(variables["TINKER_BASE_URL"], variables, child)
 
