@@ -1,6 +1,7 @@
 """The results on record: each bundle verifies here, and says what the page says of it."""
 
 import re
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,11 @@ def test_a_bundle_is_recomputed_byte_for_byte_to_the_verdict_on_the_page(bundle:
     [row] = re.findall(rf"^\| \[`{bundle.parent.name}`\].*$", PAGE, re.MULTILINE)
     assert f"`{record.run.id}`" in row
     assert f"`{found.sha256}`"[:17] in row.replace("…", "")
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda bundle: bundle.parent.name)
+def test_what_ran_is_the_laptop_spec_that_lies_there(bundle: Path) -> None:
+    experiment = bundle.parent.name.removesuffix("_again")
+    spec = RESULTS.parents[1] / "experiments" / experiment / "laptop.spec.json"
+    with zipfile.ZipFile(bundle) as archive:
+        assert archive.read("spec.json") == spec.read_bytes()
