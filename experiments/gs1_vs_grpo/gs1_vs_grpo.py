@@ -73,8 +73,6 @@ CHECKPOINT_EVERY = 5
 RECOVERY_SECONDS = 120
 """Held back for trouble, in the projection of how long the run will take."""
 BASE = "base"
-PROBE = "preflight-probe.jsonl"
-"""What `probe_arms` retains."""
 
 
 class Experiment:
@@ -176,9 +174,7 @@ class Experiment:
         return None
 
     def _probe(self, service: tinker.ServiceClient) -> None:
-        """Whether the service takes each arm's client and its step; once in a run."""
-        if any(file["name"] == PROBE for file in self.run.record()["evidence"]):
-            return
+        """Whether the service takes each arm's client and its step."""
         example = (
             service.create_sampling_client(base_model=self.plan.base_model).result().get_tokenizer().encode("1 2 3")
         )
