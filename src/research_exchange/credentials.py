@@ -71,8 +71,8 @@ def _meant(escaped: re.Match[bytes]) -> bytes:
 
 def _matches(content: bytes) -> "Iterator[tuple[_Pattern, re.Match[bytes]]]":
     """Every credential, pattern by pattern."""
-    words = _different_words(content)
-    standing = {literal for pattern in _PATTERNS for literal in pattern.literals if literal in words}
+    words = content.lower().decode("latin-1") if len(content) < _FEW_BYTES else _different_words(content)
+    standing = {literal for text, literal in _LITERALS.items() if text in words}
     if not standing:
         return
     lowered = content.lower()
@@ -84,13 +84,14 @@ def _matches(content: bytes) -> "Iterator[tuple[_Pattern, re.Match[bytes]]]":
                     yield pattern, match
 
 
-def _different_words(content: bytes) -> bytes:
+def _different_words(content: bytes) -> str:
     """Every word of a text once, lower-cased and without its digits, which are in no literal.
 
-    A literal that stands in the text stands in here: it has no digit, and no byte that separates words.
+    A literal that stands in the text stands in here: it has no digit, and no byte that separates words. They come as
+    a string, where a literal is found several times faster than in bytes.
     """
     lines = set(content.translate(_WORDS, _DIGITS).split(b"\n"))
-    return b" ".join(set(b" ".join(lines).split()))
+    return b" ".join(set(b" ".join(lines).split())).decode("latin-1")
 
 
 def _whole(content: bytes, match: re.Match[bytes]) -> tuple[int, int]:
@@ -200,8 +201,11 @@ _PATTERNS = (
     _bare("a password", _PASSWORDS, _LETTERS_AND_DIGITS),
 )
 
+_FEW_BYTES = 4096
+"""Searching these as they are is quicker than telling their words apart."""
+_LITERALS = {literal.decode(): literal for pattern in _PATTERNS for literal in pattern.literals}
 _DIGITS = b"0123456789"
-_IN_WORDS = frozenset(byte for pattern in _PATTERNS for literal in pattern.literals for byte in literal)
+_IN_WORDS = frozenset(byte for literal in _LITERALS.values() for byte in literal)
 _WORDS = bytes(byte if byte in _IN_WORDS or byte == ord("\n") else ord(" ") for byte in bytes(range(256)).lower())
 """For `bytes.translate`: what is in no literal separates words. Lines stay, for files that repeat whole ones."""
 

@@ -5,6 +5,7 @@ posted once stays visible for ever (R-065). A final update ends a run, but for o
 a later session of the same run goes on (R-202).
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -181,15 +182,16 @@ class Folding:
             self._flag("R-060", f"has metrics that are not an object but {show(metrics)}.")
         for name, value in as_mapping(metrics).items():
             if name != "arms":
-                self._record(self.metrics, name, value, f"metrics.{name}")
+                self._record(self.metrics, "metrics", name, value)
         for arm, values in as_mapping(as_mapping(metrics).get("arms")).items():
             self._check_arm(arm, "metrics.arms")
             histories = self.arms.setdefault(arm, {})
             for name, value in as_mapping(values).items():
-                self._record(histories, name, value, f"metrics.arms.{arm}.{name}")
+                self._record(histories, f"metrics.arms.{arm}", name, value)
 
-    def _record(self, metrics: dict[str, list[MetricValue]], name: str, value: JsonValue, path: str) -> None:
+    def _record(self, metrics: dict[str, list[MetricValue]], where: str, name: str, value: JsonValue) -> None:
         if not is_number(value):
+            path = f"{where}.{name}"
             self._flag_once(
                 "R-068", path, f"posts {path} = {show(value)}; a metric is a finite number, so it is left out."
             )
@@ -222,7 +224,7 @@ class Folding:
         value = body.get(name)
         if value is None:
             return None
-        if isinstance(value, str) and value in set(choices):
+        if isinstance(value, str) and value in choices.__members__.values():
             return choices(value)
         allowed = ", ".join(choices)
         self._flag(rule, f"has {name} {show(value)}, which is none of {allowed}; it is left out.")
@@ -247,5 +249,7 @@ def _histories(metrics: Mapping[str, Sequence[MetricValue]]) -> dict[str, Metric
 
 def _count_sentences(text: str) -> int:
     """Sentence ends are `.`, `!` or `?` before white space or the end, so that 0.5 is not one."""
-    words = text.split()
-    return sum(word.rstrip("\"')]").endswith((".", "!", "?")) for word in words)
+    return len(_SENTENCE_END.findall(text))
+
+
+_SENTENCE_END = re.compile(r"[.!?][\"')\]]*(?!\S)")

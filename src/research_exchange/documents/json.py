@@ -48,7 +48,8 @@ def parse(raw: bytes) -> JsonValue:
         raise DocumentError(f"Not JSON at line {error.lineno}, column {error.colno}: {error.msg}.") from None
     except RecursionError:
         raise _too_deep() from None
-    _check_depth(value)
+    if _may_be_deep(text):
+        _check_depth(value)
     if _names_half(text):
         _check_surrogates(value)
     return value
@@ -106,7 +107,7 @@ def _parse_block(lines: Sequence[str]) -> Sequence[JsonValue] | None:
 
 def _is_plain(line: str) -> bool:
     """Whether a line is neither too deep nor names half a character; a strict reading of its syntax is enough."""
-    return line.count("[") + line.count("{") <= MAX_DEPTH and not _names_half(line) and "NaN" not in line
+    return not _may_be_deep(line) and not _names_half(line) and "NaN" not in line
 
 
 def _break(name: str) -> object:
@@ -119,6 +120,11 @@ def _one_by_one(lines: Iterable[bytes], first: int) -> Iterator[JsonValue]:
             yield parse(line)
         except DocumentError as error:
             raise DocumentError(f"Line {number}: {error}") from None
+
+
+def _may_be_deep(text: str) -> bool:
+    """Whether a text opens enough objects and arrays for them to be nested too deeply."""
+    return text.count("[") + text.count("{") > MAX_DEPTH
 
 
 def _names_half(text: str) -> bool:

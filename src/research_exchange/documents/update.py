@@ -39,6 +39,12 @@ class StoredUpdate:
         parsed = self._parsed
         return parsed if isinstance(parsed, str) else None
 
+    def sharing(self, other: "StoredUpdate") -> "StoredUpdate":
+        """This update, which has the bytes of another one: what was read of them there is not read again."""
+        assert self.raw == other.raw, "the bytes are the same"
+        vars(self).update({name: value for name, value in vars(other).items() if name in _OF_BYTES_ALONE})
+        return self
+
     @cached_property
     def _parsed(self) -> Mapping[str, JsonValue] | str:
         try:
@@ -46,3 +52,6 @@ class StoredUpdate:
         except DocumentError as error:
             return str(error)
         return value if isinstance(value, dict) else f"An update is a JSON object; this is {show(value)}."
+
+
+_OF_BYTES_ALONE = ("sha256", "_parsed")

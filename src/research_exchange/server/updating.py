@@ -6,8 +6,7 @@ must not be kept, so `[redacted]` stands in its place, and both the answer and t
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from hashlib import sha256
+from dataclasses import dataclass, replace
 
 from sqlalchemy.exc import DatabaseError
 
@@ -21,7 +20,7 @@ from research_exchange.server.folding import Folds
 from research_exchange.server.intake import FileAnswer, Intake, Prepared, held_by, prepare_entry
 from research_exchange.server.limits import MIB
 from research_exchange.server.recording import Recording
-from research_exchange.store import Clock, Reader, Store, UpdateHead, Writer
+from research_exchange.store import Clock, Reader, Standing, Store, Writer
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,8 @@ class PostedUpdate:
 class _Delivery:
     """An update as it came, and as it is kept."""
 
-    kept: bytes
+    update: StoredUpdate
+    """As it is kept, without a place among the run's updates yet."""
     remarks: tuple[str, ...]
     """What was taken out of it."""
     carried: Sequence[InlineFile]
@@ -57,18 +57,6 @@ class _Delivery:
     elsewhere: Sequence[InlineFile]
     """Files whose bytes have to be fetched."""
     ends_the_run: bool
-
-
-@dataclass(frozen=True)
-class _Before:
-    """What a run has when an update is delivered."""
-
-    newest: int
-    """The number of its last update; 0 where it has none."""
-    key_is_taken: bool
-    """Whether an update came with the same key."""
-    same: UpdateHead | None
-    """The very update, where this is a retry."""
 
 
 class Updating:
@@ -106,24 +94,24 @@ class Updating:
         delivery = self._read(raw)
         carried = self._look_at_files(run_id, delivery, key)
         with self._store.writing() as writer:
-            before = _before(writer, run_id, delivery, key)
-            earlier, remarks = before.same, list[str]()
+            standing, remarks = writer.standing(run_id, key), list[str]()
+            earlier = _delivered_before(standing, delivery)
             if earlier is None:
-                _require_room(writer, run_id, delivery, before.newest)
-                its_session, remarks = _session(writer, run_id, session)
+                _require_room(writer, run_id, delivery, standing)
+                its_session, remarks = _session(writer, run_id, session, standing)
                 remarks += delivery.remarks
-                if before.key_is_taken:
+                if standing.keyed is not None:
                     remarks.append("Its Idempotency-Key came with other bytes before; it is stored without one.")
                 stored = writer.append_update(
                     run_id,
-                    delivery.kept,
+                    delivery.update.raw,
                     its_session,
                     self._clock(),
-                    idempotency_key=None if before.key_is_taken else key,
-                    after=before.newest,
-                )
+                    idempotency_key=key if standing.keyed is None else None,
+                    after=standing.last_number,
+                ).sharing(delivery.update)
             else:
-                stored = StoredUpdate(earlier.sequence, earlier.received_at, delivery.kept, earlier.session_id)
+                stored = _on_record(writer, run_id, earlier)
             files = self._take(writer, run_id, carried, delivery.remarks, stored, is_new=earlier is None)
         files += self._attachments.fetch_for(run_id, stored.sequence, delivery.elsewhere)
         flags = [*self._settle(run_id, stored), *(Flag("R-007", stored.sequence, remark) for remark in remarks)]
@@ -138,9 +126,9 @@ class Updating:
         if not delivery.carried:
             return []
         with self._store.reading() as reader:
-            before = _before(reader, run_id, delivery, key)
-            if before.same is None:
-                _require_room(reader, run_id, delivery, before.newest)
+            standing = reader.standing(run_id, key)
+            if _delivered_before(standing, delivery) is None:
+                _require_room(reader, run_id, delivery, standing)
             held = held_by(reader, self._store.blobs, run_id)
         return [prepare_entry(self._store.blobs, held, entry) for entry in delivery.carried]
 
@@ -173,13 +161,15 @@ class Updating:
                 f"R-243: {found.what} in line {found.line} was replaced by [redacted] before the update was stored; "
                 "revoke it if it was real.",
             )
-        files = inline_files(came.body or {})
+        # What is taken out of the update is still looked for in its files.
+        body = came.body or {}
+        files = inline_files(body)
         return _Delivery(
-            kept=raw if found is None else redact(raw),
+            update=came if found is None else replace(came, raw=redact(raw)),
             remarks=remarks,
             carried=[file for file in files if file.source_url is None],
             elsewhere=[file for file in files if file.source_url is not None],
-            ends_the_run=(came.body or {}).get("status") in _FINAL,
+            ends_the_run=body.get("status") in _FINAL,
         )
 
     def _settle(self, run_id: str, stored: StoredUpdate) -> tuple[Flag, ...]:
@@ -201,23 +191,30 @@ class Updating:
             log.warning("The outcome of %s cannot be recorded yet: %s", run_id, error)
 
 
-def _before(reader: Reader, run_id: str, delivery: _Delivery, key: str | None) -> _Before:
-    newest, keyed = reader.newest_and_keyed(run_id, key)
-    digest = sha256(delivery.kept).hexdigest()
-    same = next((head for head in (keyed, newest) if head is not None and head.sha256 == digest), None)
-    return _Before(0 if newest is None else newest.sequence, keyed is not None, same)
+def _delivered_before(standing: Standing, delivery: _Delivery) -> int | None:
+    """The number under which the very update is on record, where this is a retry."""
+    for mark in (standing.keyed, standing.newest):
+        if mark is not None and mark.sha256 == delivery.update.sha256:
+            return mark.sequence
+    return None
 
 
-def _require_room(reader: Reader, run_id: str, delivery: _Delivery, newest: int) -> None:
+def _on_record(reader: Reader, run_id: str, sequence: int) -> StoredUpdate:
+    update = reader.update(run_id, sequence)
+    assert update is not None, "the same transaction has found it"
+    return update
+
+
+def _require_room(reader: Reader, run_id: str, delivery: _Delivery, standing: Standing) -> None:
     """One runner must not fill the disk of all: what no honest run comes near is refused."""
-    most = MAX_UPDATES + (FURTHER_FINAL_UPDATES if delivery.ends_the_run else 0)
-    if newest >= most:
+    number, most = standing.last_number, MAX_UPDATES + (FURTHER_FINAL_UPDATES if delivery.ends_the_run else 0)
+    if number >= most:
         raise ApiError(
             409,
-            f"R-240: {run_id} has {newest:,} updates, as many as a run may have; only one that ends it is taken. "
+            f"R-240: {run_id} has {number:,} updates, as many as a run may have; only one that ends it is taken. "
             "Post less often, with more in each.",
         )
-    size = len(delivery.kept)
+    size = len(delivery.update.raw)
     if size > SMALL_UPDATE_BYTES and reader.bytes_of_updates(run_id) + size > MAX_BYTES_OF_UPDATES:
         raise ApiError(
             409,
@@ -226,11 +223,11 @@ def _require_room(reader: Reader, run_id: str, delivery: _Delivery, newest: int)
         )
 
 
-def _session(writer: Writer, run_id: str, named: str | None) -> tuple[str | None, list[str]]:
+def _session(reader: Reader, run_id: str, named: str | None, standing: Standing) -> tuple[str | None, list[str]]:
     """The session that an update belongs to; an update is not lost for naming one that there is not."""
     if named is None:
-        return writer.open_session(run_id), []
-    session = writer.session(named)
+        return standing.open_session, []
+    session = reader.session(named)
     if session is not None and session.run_id == run_id:
         return named, []
-    return writer.open_session(run_id), ["It names a session that this run does not have."]
+    return standing.open_session, ["It names a session that this run does not have."]

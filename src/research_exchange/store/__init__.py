@@ -41,6 +41,7 @@ from research_exchange.store.records import (
     SessionRecord,
     SnapshotRecord,
     SpecRecord,
+    Standing,
     TokenRecord,
     UpdateHead,
 )
@@ -81,6 +82,7 @@ __all__ = [
     "SessionRecord",
     "SnapshotRecord",
     "SpecRecord",
+    "Standing",
     "StorageUnreachable",
     "Store",
     "StoredBlob",

@@ -1,7 +1,6 @@
 """The database: its schema kept current, and transactions of which at most one writes at a time."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from alembic import command
@@ -31,23 +30,18 @@ class Database:
             BadDatabaseUrl: It is another one, or its driver is not installed.
         """
         self._backend = _backend(url)
-        self._engine = self._backend.engine
         self.upgrade(schema)
 
-    @contextmanager
-    def reading(self) -> Iterator[Connection]:
-        with self._backend.reading() as connection, connection.begin():
-            yield connection
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A transaction that sees one moment and changes nothing."""
+        return self._backend.reading()
 
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
+    def writing(self) -> AbstractContextManager[Connection]:
         """A transaction that holds the write lock from its start: what it reads is still true when it writes."""
-        with self._backend.writing() as connection, connection.begin():
-            self._backend.lock(connection)
-            yield connection
+        return self._backend.writing()
 
     def close(self) -> None:
-        self._engine.dispose()
+        self._backend.close()
 
     def upgrade(self, schema: str = "head") -> None:
         """Bring an older schema up to date."""

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 
 from research_exchange.documents.json import JsonValue
 from research_exchange.documents.launch import LaunchMode
@@ -132,6 +133,29 @@ class UpdateHead:
     session_id: str | None
     sha256: str
     size: int
+
+
+class UpdateMark(NamedTuple):
+    """What tells an update from others of its run."""
+
+    sequence: int
+    sha256: str
+
+
+class Standing(NamedTuple):
+    """What a run has when an update is delivered to it."""
+
+    newest: UpdateMark | None
+    """Its last update."""
+    keyed: UpdateMark | None
+    """The update that came under the same key."""
+    open_session: str | None
+    """The newest session that has not ended."""
+
+    @property
+    def last_number(self) -> int:
+        """0 where the run has no update."""
+        return 0 if self.newest is None else self.newest.sequence
 
 
 @dataclass(frozen=True)

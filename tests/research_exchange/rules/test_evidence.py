@@ -102,10 +102,17 @@ def test_ten_mebibytes_are_scanned_in_seconds(text: bytes) -> None:
     assert time.process_time() - started < 15
 
 
-@given(st.binary(max_size=60), st.binary(max_size=60), st.sampled_from(EVIDENCE["credentials"]))
-def test_whatever_stands_around_a_credential_it_is_found(before: bytes, after: bytes, case: dict[str, str]) -> None:
-    """What is asked first, which words a file has, keeps no pattern from being tried."""
-    assert find_credential(b" ".join((before, case["text"].encode(), after))) is not None
+@given(
+    st.binary(max_size=60),
+    st.binary(max_size=60),
+    st.sampled_from(EVIDENCE["credentials"]),
+    st.sampled_from([b"", b"one of many lines\n" * 500]),
+)
+def test_whatever_stands_around_a_credential_it_is_found(
+    before: bytes, after: bytes, case: dict[str, str], lines: bytes
+) -> None:
+    """What is asked first, which words a file has, keeps no pattern from being tried, in a short file or a long one."""
+    assert find_credential(b" ".join((lines, before, case["text"].encode(), after, lines))) is not None
 
 
 def test_same_name_same_bytes_is_nothing_to_do() -> None:

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import IntegrityError, OperationalError
 
 from research_exchange.store import Store, engines
 from tests.research_exchange.store.conftest import NOON, RUN
@@ -143,3 +143,39 @@ def test_a_writer_gives_up_on_a_database_that_stays_locked(
             pass
         with other.writing() as writer:
             assert writer.count_runs() == 0
+
+
+def test_a_thread_gives_up_on_its_turn_and_the_next_one_gets_it(
+    data: Path, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engines, "BUSY_TIMEOUT_MS", 300)
+    entered, leave = threading.Event(), threading.Event()
+
+    def hold(store: Store) -> None:
+        with store.writing():
+            entered.set()
+            leave.wait(timeout=30)
+
+    with closing(Store.open(data, database_url)) as store:
+        holder = threading.Thread(target=hold, args=[store])
+        holder.start()
+        assert entered.wait(timeout=30)
+        with pytest.raises(OperationalError), store.writing():
+            pass
+        leave.set()
+        holder.join()
+        with store.writing() as writer:
+            assert writer.count_runs() == 0
+
+
+def test_a_writer_that_failed_in_the_middle_leaves_nothing_and_the_next_one_writes(store: Store) -> None:
+    with pytest.raises(RuntimeError), store.writing() as writer:
+        writer.append_update(RUN, b"first", None, NOON)
+        raise RuntimeError
+    with pytest.raises(IntegrityError), store.writing() as writer:
+        writer.append_update(RUN, b"first", None, NOON)
+        writer.append_update(RUN, b"out of order", None, NOON, after=7)
+    with store.reading() as reader:
+        assert reader.count_updates(RUN) == 0
+    with store.writing() as writer:
+        assert writer.append_update(RUN, b"second", None, NOON).sequence == 1

@@ -18,10 +18,10 @@ def test_an_update_is_found_by_its_key_and_a_key_is_used_once(store: Store) -> N
     with pytest.raises(IntegrityError), store.writing() as writer:
         writer.append_update(RUN, b'{"a": 3}', None, NOON, "key 1")
     with store.reading() as reader:
-        _, keyed = reader.newest_and_keyed(RUN, "key 1")
-        assert keyed is not None
-        assert (keyed.sequence, keyed.sha256) == (first.sequence, first.sha256)
-        assert reader.newest_and_keyed(RUN, "key 2")[1] is None
+        standing = reader.standing(RUN, "key 1")
+        assert standing.keyed == (first.sequence, first.sha256)
+        assert standing.last_number == 3
+        assert reader.standing(RUN, "key 2").keyed is reader.standing(RUN, None).keyed is None
         assert [update.sequence for update in reader.updates(RUN, after=1)] == [2, 3]
         [second] = reader.update_heads(RUN, 1, 1)
     assert (second.sequence, second.size, second.sha256) == (2, 8, first.sha256)

@@ -20,10 +20,6 @@ class SessionReader(Transaction):
         row = self._one(_SELECT_SESSIONS.where(tables.sessions.c.id == session_id))
         return None if row is None else _session(row)
 
-    def open_session(self, run_id: str) -> str | None:
-        """The newest session of a run that has not ended."""
-        return self._connection.execute(_OPEN_SESSION, {"run_id": run_id}).scalar()
-
     def open_sessions(self) -> list[SessionRecord]:
         """Those of every run that have not ended, oldest first."""
         query = _SELECT_SESSIONS.where(tables.session_ends.c.session_id.is_(None))
@@ -74,14 +70,14 @@ _SELECT_SESSIONS = (
     .outerjoin(tables.heartbeats, tables.heartbeats.c.session_id == tables.sessions.c.id)
 )
 
-_OPEN_SESSION = (
+OPEN_SESSION = (
     select(tables.sessions.c.id)
     .outerjoin_from(tables.sessions, tables.session_ends)
     .where(tables.sessions.c.run_id == bindparam("run_id"), tables.session_ends.c.session_id.is_(None))
     .order_by(tables.sessions.c.number.desc())
     .limit(1)
 )
-"""Asked before every update is stored, so it is put together once."""
+"""The newest session of a run that has not ended."""
 
 
 def _session(row: Row[Any]) -> SessionRecord:

@@ -4,11 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, Select, bindparam, func, or_, select
+from sqlalchemy import ColumnElement, Row, and_, bindparam, func, insert, or_, select
 
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.store import tables
-from research_exchange.store.records import UpdateHead
+from research_exchange.store.prepared import Prepared
+from research_exchange.store.records import Standing, UpdateHead, UpdateMark
+from research_exchange.store.rows.sessions import OPEN_SESSION
 from research_exchange.store.rows.transaction import Transaction, digest
 
 
@@ -32,13 +34,13 @@ class UpdateReader(Transaction):
     def update(self, run_id: str, sequence: int) -> StoredUpdate | None:
         return self._one_update(run_id, tables.updates.c.sequence == sequence)
 
-    def newest_and_keyed(self, run_id: str, idempotency_key: str | None) -> tuple[UpdateHead | None, UpdateHead | None]:
-        """The run's newest update, and the one that was posted under this key."""
-        asked = {"run_id": run_id, "key": idempotency_key}
-        found: list[Row[Any]] = [*self._connection.execute(_NEWEST_OR_KEYED, asked)]
-        heads = {row.idempotency_key: _head(row[:-1]) for row in found}
-        newest = max(heads.values(), key=lambda head: head.sequence, default=None)
-        return newest, None if idempotency_key is None else heads.get(idempotency_key)
+    def standing(self, run_id: str, idempotency_key: str | None) -> Standing:
+        """What a run has when an update is delivered to it, maybe under a key."""
+        found = _STANDING.rows(self._connection, run_id=run_id, key=idempotency_key)
+        marks = {key: UpdateMark(sequence, sha256) for sequence, sha256, key, _ in found if sequence is not None}
+        newest = max(marks.values(), default=None)
+        keyed = None if idempotency_key is None else marks.get(idempotency_key)
+        return Standing(newest, keyed, open_session=found[0][-1] if found else None)
 
     def count_updates(self, run_id: str) -> int:
         return self._last(tables.updates.c.sequence, tables.updates.c.run_id == run_id)
@@ -72,8 +74,8 @@ class UpdateWriter(UpdateReader):
             after: The number of the newest update, 0 for none, where the caller has asked in this transaction.
         """
         sequence = (self.count_updates(run_id) if after is None else after) + 1
-        self._add(
-            tables.updates,
+        _APPEND.rows(
+            self._connection,
             run_id=run_id,
             sequence=sequence,
             received_at=at,
@@ -87,17 +89,20 @@ class UpdateWriter(UpdateReader):
 
 
 _kept = tables.updates
-_NEWEST_OR_KEYED: Select[Any] = select(
-    _kept.c.sequence, _kept.c.received_at, _kept.c.session_id, _kept.c.sha256, _kept.c.size, _kept.c.idempotency_key
-).where(
-    _kept.c.run_id == bindparam("run_id"),
-    or_(
-        _kept.c.sequence
-        == select(func.max(_kept.c.sequence)).where(_kept.c.run_id == bindparam("run_id")).scalar_subquery(),
-        _kept.c.idempotency_key == bindparam("key"),
-    ),
+_newest = select(func.max(_kept.c.sequence)).where(_kept.c.run_id == bindparam("run_id")).scalar_subquery()
+_STANDING = Prepared(
+    select(_kept.c.sequence, _kept.c.sha256, _kept.c.idempotency_key, OPEN_SESSION.scalar_subquery())
+    .select_from(tables.runs)
+    .outerjoin(
+        _kept,
+        and_(
+            _kept.c.run_id == tables.runs.c.id,
+            or_(_kept.c.sequence == _newest, _kept.c.idempotency_key == bindparam("key")),
+        ),
+    )
+    .where(tables.runs.c.id == bindparam("run_id"))
 )
-"""Asked before every update is stored, so it is put together once."""
+_APPEND = Prepared(insert(_kept))
 
 
 def _head(columns: Sequence[Any]) -> UpdateHead:
