@@ -171,15 +171,17 @@ async def researcher_only(who: WhoAsks) -> None:
 
 
 async def runner_only(run_id: str, who: WhoAsks, exchange: ExchangeService) -> None:
-    """Lets the run's own runner pass."""
-    await run_in_threadpool(_require_run, exchange, run_id)
+    """Lets the run's own runner pass, whose token is for a run that there is."""
     if not who.runs(run_id):
+        await run_in_threadpool(_require_run, exchange, run_id)
         raise ApiError(403, f"This takes the token of the runner of {run_id}, given out when that run was created.")
 
 
 async def runner_or_researcher(run_id: str, who: WhoAsks, exchange: ExchangeService) -> None:
+    if who.runs(run_id):
+        return
     await run_in_threadpool(_require_run, exchange, run_id)
-    if not who.runs(run_id) and not who.may_research:
+    if not who.may_research:
         raise ApiError(403, f"This takes the token of the runner of {run_id}, or a researcher's or an administrator's.")
 
 
