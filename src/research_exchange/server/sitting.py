@@ -22,6 +22,9 @@ from research_exchange.store import (
     Store,
 )
 
+MAX_SESSIONS = 1_000
+"""Of a run: each may have a brief and an outcome, and whoever reads the run reads them all."""
+
 
 @dataclass(frozen=True)
 class Begun:
@@ -64,15 +67,19 @@ class Sitting:
         """Begin a session; a run that waits in the queue leaves it.
 
         Raises:
-            ApiError: 409 for a run that was cancelled or has ended for good, 422 for an unknown service profile.
+            ApiError: 409 for a run that was cancelled or has ended for good, or that has as many sessions as one may
+                have; 422 for an unknown service profile.
         """
         with self._store.reading() as reader:
-            text = brief(reader, _known(reader, run_id), profile or DEFAULT_PROFILE)
+            run = _known(reader, run_id)
+            _require_room(reader, run_id)
+            text = brief(reader, run, profile or DEFAULT_PROFILE)
         digest = self._store.blobs.put(text)
         session_id = self._ids.session()
         with self._store.writing() as writer:
             if refused := self._why_not(writer, _known(writer, run_id)):
                 raise ApiError(409, refused)
+            _require_room(writer, run_id)
             at = self._clock()
             close_entry(writer, run_id, at, session_id)
             writer.add_session(run_id, session_id, at, runner, digest)
@@ -137,6 +144,14 @@ def _known(reader: Reader, run_id: str) -> RunRecord:
     if run is None:
         raise unknown_run(run_id)
     return run
+
+
+def _require_room(reader: Reader, run_id: str) -> None:
+    """One runner must not fill the disk of all: what no honest run comes near is refused."""
+    if reader.count_sessions(run_id) >= MAX_SESSIONS:
+        raise ApiError(
+            409, f"R-240: {run_id} has {MAX_SESSIONS:,} sessions, as many as a run may have; start a redo instead."
+        )
 
 
 def _session(reader: Reader, run_id: str, session_id: str) -> SessionRecord:

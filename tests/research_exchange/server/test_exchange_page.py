@@ -5,7 +5,7 @@ from pathlib import Path
 
 from benchmarks import exchange as figures
 from research_exchange.capacity import BACKOFF_MINUTES
-from research_exchange.server import housekeeping, updating
+from research_exchange.server import housekeeping, sitting, updating
 from research_exchange.server.limits import MAX_UPDATE_BYTES, MIB
 from research_exchange.server.listing import RunStanding
 from research_exchange.store.engines import BUSY_TIMEOUT_MS
@@ -22,6 +22,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
         f"after {first}, {second} and {third} minutes",
         f"wait up to {BUSY_TIMEOUT_MS // 1000} seconds",
         f"{figures.UPDATES_OF_ONE_RUN:,} updates, among {figures.RUNS:,} runs",
+        f"| sessions | {sitting.MAX_SESSIONS:,} (R-240) | 409",
         f"| updates | {updating.MAX_UPDATES:,} | 409; {updating.FURTHER_FINAL_UPDATES} more are taken",
         f"{MAX_UPDATE_BYTES // MIB} MiB each, {updating.MAX_BYTES_OF_UPDATES // (1024 * MIB)} GiB together (R-240)",
         f"updates of at most {updating.SMALL_UPDATE_BYTES // 1024} KiB are taken all the same",

@@ -1,8 +1,12 @@
 """Sessions: the brief that each is given, signs of life, and what becomes of one that falls silent (R-051, R-067)."""
 
 import hashlib
+from pathlib import Path
+
+import pytest
 
 from research_exchange.briefs import render_brief
+from research_exchange.server import sitting
 from research_exchange.server.briefing import brief_input
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.housekeeping import SILENT_AFTER, Housekeeping
@@ -68,6 +72,21 @@ def test_a_brief_is_there_before_the_first_session_and_for_known_services_alone(
     ):
         assert answer.status_code == 422
     assert runner.record()["sessions"] == []
+
+
+def test_a_run_has_so_many_sessions_and_no_more(runner: Runner, monkeypatch: pytest.MonkeyPatch, data: Path) -> None:
+    monkeypatch.setattr(sitting, "MAX_SESSIONS", 2)
+    session, _ = runner.begin(), runner.begin()
+    kept = list((data / "blobs").rglob("*"))
+    refused = runner.post(f"{runner.path}/sessions", {"profile": "tinker"})
+    assert (refused.status_code, refused.json()["error"]) == (
+        409,
+        f"R-240: {runner.run} has 2 sessions, as many as a run may have; start a redo instead.",
+    )
+    assert list((data / "blobs").rglob("*")) == kept, "a brief was kept that nobody was given"
+    assert len(runner.record()["sessions"]) == 2
+    assert runner.post(f"{runner.path}/sessions/{session}/beat").status_code == 200
+    assert runner.update(scenarios.progress(1, 0.5)).status_code == 201
 
 
 def test_a_dead_runner_leaves_a_partial_result_and_no_stuck_run(runner: Runner, exchange: Exchange) -> None:
