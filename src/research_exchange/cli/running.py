@@ -137,26 +137,15 @@ def redo(
     as_json: AsJson = False,
 ) -> None:
     """Repeat a run: a new run of the same version and the same files, to see whether its result comes out again."""
-    from research_exchange.documents.spec import Spec
-    from research_exchange.runner import CannotExecute, Launch, WorkFolder, exchange_service, training_service
+    from research_exchange.runner import exchange_service, repeat, training_service
 
     means = means_of(runner, agent_command, profile, passed, limits)
     folder = data_folder(data)
     say = partial(typer.echo, err=as_json)
     with exchange_service(folder, exchange, say=say) as service:
         connected = connect(service.url, folder)
-        earlier = connected.run(run_id)
-        spec = Spec.parse(earlier.spec_bytes())
-        kept = WorkFolder.of(folder, run_id)
-        if not kept.is_here:
-            raise CannotExecute(
-                f"The folder of {run_id} is not on this machine; use `rx run SPEC --redo auto` instead."
-            )
-        made = connected.create_run(earlier.record()["spec_id"], redo_of=run_id)
-        work = WorkFolder.of(folder, made.id)
-        work.keep_from(kept)
         with training_service(folder, say=say) as training:
-            launched = Launch(made, spec, work, redo_of=run_id)
+            launched = repeat(connected, run_id, folder)
             code = execute([launched], connected, training, means, as_json=as_json)
     raise typer.Exit(code)
 

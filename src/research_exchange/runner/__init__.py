@@ -7,7 +7,7 @@ the same to the Exchange whoever executes it.
 
 from research_exchange.runner.agent import AGENT_COMMAND_VARIABLE, agent_errand
 from research_exchange.runner.errors import CannotExecute
-from research_exchange.runner.launching import Launch, Means, command_of, launch
+from research_exchange.runner.launching import Launch, Means, command_of, launch, repeat
 from research_exchange.runner.limits import Limits
 from research_exchange.runner.local import local_errand
 from research_exchange.runner.parallel import all_at_once
@@ -37,6 +37,7 @@ __all__ = [
     "exchange_service",
     "launch",
     "local_errand",
+    "repeat",
     "seconds_left",
     "training_service",
 ]

@@ -17,7 +17,7 @@ from research_exchange.runner.sitting import Sitting
 from research_exchange.runner.wall import seconds_left
 from research_exchange.runner.work_folder import WorkFolder
 
-__all__ = ["Launch", "Means", "command_of", "launch", "newest_settled"]
+__all__ = ["Launch", "Means", "command_of", "launch", "newest_settled", "repeat"]
 
 _LOOKED_AT = 20
 """How many earlier runs of a version are looked at for one to repeat."""
@@ -112,12 +112,32 @@ def launch(
             created then.
         SpecRefused: lint finds errors in the spec; no run is created either.
     """
-    with WorkFolder.prepared(data, spec_folder) as prepared:
+    with WorkFolder.prepared(data) as prepared:
+        prepared.keep(spec_folder)
         spec_id = exchange.register(spec.raw, legacy=legacy)
         redo_of = newest_settled(exchange, spec_id) if redo else None
         run = exchange.create_run(spec_id, redo_of=redo_of, queue=queue)
         work = prepared.become(WorkFolder.of(data, run.id))
     return Launch(run, spec, work, redo_of)
+
+
+def repeat(exchange: Exchange, run_id: str, data: Path) -> Launch:
+    """Create a run of the same version and the same files as an earlier one (R-006).
+
+    Raises:
+        CannotExecute: the folder of the earlier run is not on this machine; no run is created then.
+        UnfitFolder: no copy can be made of it; no run is created either.
+    """
+    earlier = exchange.run(run_id)
+    spec = Spec.parse(earlier.spec_bytes())
+    kept = WorkFolder.of(data, run_id)
+    if not kept.is_here:
+        raise CannotExecute(f"The folder of {run_id} is not on this machine; use `rx run SPEC --redo auto` instead.")
+    with WorkFolder.prepared(data) as prepared:
+        prepared.keep_from(kept)
+        run = exchange.create_run(earlier.record()["spec_id"], redo_of=run_id)
+        work = prepared.become(WorkFolder.of(data, run.id))
+    return Launch(run, spec, work, redo_of=run_id)
 
 
 def newest_settled(exchange: Exchange, spec_id: str) -> str | None:

@@ -78,7 +78,7 @@ class WorkFolder:
     @property
     def is_here(self) -> bool:
         """Whether this machine has what the run executes."""
-        return (self.path / "revision").exists()
+        return self.source.is_dir() and (self.path / "revision").exists()
 
     def keep(self, spec_folder: Path) -> None:
         """Copy the folder of a spec, so that later sessions and repetitions execute what was there at this moment.
@@ -91,18 +91,25 @@ class WorkFolder:
         (self.path / "code.patch").write_bytes(patch_of(spec_folder))
         (self.path / "revision").write_text(revision_of(spec_folder) + "\n")
 
-    @classmethod
-    @contextmanager
-    def prepared(cls, data: Path, spec_folder: Path) -> "Iterator[WorkFolder]":
-        """The same before there is a run: a folder that `become` gives to it, and that is removed where none comes.
+    def keep_from(self, earlier: "WorkFolder") -> None:
+        """The same for another run of the same spec version.
 
         Raises:
             UnfitFolder: as `keep`.
         """
-        (data / "work").mkdir(parents=True, exist_ok=True)
-        made = cls(Path(tempfile.mkdtemp(prefix=".new-", dir=data / "work")))
+        copy_folder(earlier.source, self.source)
+        self.state.mkdir()
+        for name in ("code.patch", "revision"):
+            shutil.copyfile(earlier.path / name, self.path / name)
+
+    @classmethod
+    @contextmanager
+    def prepared(cls, data: Path) -> "Iterator[WorkFolder]":
+        """One before there is a run: a folder that `become` gives to it, and that is removed where none comes."""
+        work = data / "work"
+        work.mkdir(parents=True, exist_ok=True)
+        made = cls(Path(tempfile.mkdtemp(prefix=".new-", dir=work)))
         try:
-            made.keep(spec_folder)
             yield made
         finally:
             shutil.rmtree(made.path, ignore_errors=True)
@@ -111,13 +118,6 @@ class WorkFolder:
         """Take the place of another one, which does not exist yet."""
         self.path.rename(other.path)
         return other
-
-    def keep_from(self, earlier: "WorkFolder") -> None:
-        """The same for another run of the same spec version."""
-        shutil.copytree(earlier.source, self.source)
-        self.state.mkdir()
-        for name in ("code.patch", "revision"):
-            shutil.copyfile(earlier.path / name, self.path / name)
 
     @contextmanager
     def occupied(self, wait: float = 0.0) -> Iterator[int]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -259,3 +260,27 @@ def test_a_repetition_is_linked_to_its_run_and_shows_how_they_agree(
     third = json.loads(rx("redo", first["id"], *data, "--json").stdout)
     assert (third["launch_mode"], third["redo_of"]) == ("redo", first["id"])
     assert third["agreement"]["second"]["run"] == third["id"]
+
+
+def test_a_repetition_that_cannot_begin_leaves_no_run_behind(
+    rx: Rx, served: ServedExchange, exchange: Exchange, tmp_path: Path
+) -> None:
+    spec = spec_folder(tmp_path / "spec", FINISHES, title="To be repeated in vain")
+    data = ("--data", str(served.data))
+    first = json.loads(rx("run", str(spec), *data, "--json").stdout)["id"]
+    source = served.data / "work" / first / "source"
+    before = exchange.runs_page()["total"]
+    alone = rx("redo", first, *data, TINKER_BASE_URL="http://127.0.0.1:9")
+    (source / "memory").symlink_to("/proc/self/mem")  # not even the administrator of the machine reads it
+    unreadable = rx("redo", first, *data)
+    shutil.rmtree(source)
+    gone = rx("redo", first, *data)
+    for refused, code, sentence in (
+        (alone, 3, "No training service answers"),
+        (unreadable, 2, f"{source}/memory cannot be copied for the run"),
+        (gone, 2, f"The folder of {first} is not on this machine"),
+    ):
+        assert (refused.returncode, refused.stderr.count("\n")) == (code, 1), refused.stderr
+        assert sentence in refused.stderr
+    assert exchange.runs_page()["total"] == before
+    assert not list((served.data / "work").glob(".new-*"))
