@@ -23,6 +23,11 @@ from research_exchange.runner.script import copy_folder
 
 __all__ = ["SessionFolder", "WorkFolder"]
 
+PREPARING = "work.lock"
+"""Beside the work folders: shared by all who prepare one, and held alone by whoever removes what was left of them."""
+_NEW = ".new-"
+"""What the name of a folder starts with that is no run's yet."""
+
 
 @dataclass(frozen=True)
 class SessionFolder:
@@ -105,14 +110,22 @@ class WorkFolder:
     @classmethod
     @contextmanager
     def prepared(cls, data: Path) -> "Iterator[WorkFolder]":
-        """One before there is a run: a folder that `become` gives to it, and that is removed where none comes."""
+        """One before there is a run: a folder that `become` gives to it, and that is removed where none comes.
+
+        What killed processes left of such folders is removed too, by whoever finds that no other process prepares one.
+        """
         work = data / "work"
         work.mkdir(parents=True, exist_ok=True)
-        made = cls(Path(tempfile.mkdtemp(prefix=".new-", dir=work)))
-        try:
-            yield made
-        finally:
-            shutil.rmtree(made.path, ignore_errors=True)
+        with (data / PREPARING).open("w") as lock:
+            if _locked(lock.fileno()):
+                for left in work.glob(f"{_NEW}*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            made = cls(Path(tempfile.mkdtemp(prefix=_NEW, dir=work)))
+            try:
+                yield made
+            finally:
+                shutil.rmtree(made.path, ignore_errors=True)
 
     def become(self, other: "WorkFolder") -> "WorkFolder":
         """Take the place of another one, which does not exist yet."""

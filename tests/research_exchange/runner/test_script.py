@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -143,6 +144,36 @@ def test_one_at_a_time_executes_a_run_until_the_last_child_has_gone(tmp_path: Pa
         pass
     with work.occupied():
         pass
+
+
+PREPARES = """
+import pathlib, sys
+from research_exchange.runner.work_folder import WorkFolder
+with WorkFolder.prepared(pathlib.Path(sys.argv[1])) as made:
+    print(made.path, flush=True)
+    sys.stdin.read()
+"""
+
+
+def test_what_a_killed_process_prepared_is_removed_and_what_a_living_one_prepares_is_not(tmp_path: Path) -> None:
+    def prepare() -> tuple["subprocess.Popen[str]", Path]:
+        command = [sys.executable, "-c", PREPARES, str(tmp_path)]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert process.stdout is not None
+        return process, Path(process.stdout.readline().strip())
+
+    def kill(process: "subprocess.Popen[str]") -> None:
+        process.kill()
+        process.communicate()
+
+    (dead, left), (living, filled) = prepare(), prepare()
+    kill(dead)
+    with WorkFolder.prepared(tmp_path) as made:
+        assert {left, filled, made.path} == set((tmp_path / "work").iterdir())
+    kill(living)
+    with WorkFolder.prepared(tmp_path) as made:
+        assert [made.path] == list((tmp_path / "work").iterdir())
+    assert not list((tmp_path / "work").iterdir())
 
 
 def wait_until_gone(pid: int, seconds: float = 20) -> None:
