@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,23 +9,26 @@ import pytest
 import torch
 from tinker.types import SampledSequence
 
-from experiments.arithmetic import paired
+from experiments.arithmetic.comparing import plan as planned
+from experiments.arithmetic.comparing import preflights
+from experiments.arithmetic.comparing.training import BaselineLoss, Rollouts
+from experiments.arithmetic.paired import PILOT_STEPS
 from experiments.arithmetic.paired_reference import loss_and_derivative
 from research_exchange.documents.spec import Spec
 from research_exchange.experiment_features import CHECKS, check_applicability
 from research_exchange.harness import policy_datum, revision_of, weighted
 from research_exchange.lint import Level, lint
 
-FILE = Path(paired.__file__).with_name("paired.spec.json")
+FILE = preflights.REFERENCE.with_name("paired.spec.json")
 SPEC: dict[str, Any] = json.loads(FILE.read_text())
 
 
-def rollouts(rewards: list[list[float]], *, drift: float = 0.0) -> paired.Rollouts:
+def rollouts(rewards: list[list[float]], *, drift: float = 0.0) -> Rollouts:
     """Answers of two tokens each, whose sampler is off by `drift` nats."""
     tokens, sampled = np.array([7, 8], dtype=np.int32), np.array([-1.0 - drift, -2.0], dtype=np.float32)
     answers = [SampledSequence("stop", f"s{number}", tokens, sampled) for number in range(4)]
     data = [policy_datum([1, 2, 3], answer, 1.0) for answer in answers]
-    return paired.Rollouts(np.array(rewards), data, tokens=0)
+    return Rollouts(np.array(rewards), data, tokens=0)
 
 
 LEARNED = [torch.tensor([-9.0, -9.0, -1.0, -2.0]) for _ in range(4)]
@@ -34,22 +36,22 @@ REWARDS = [[1.0, 0.0], [1.0, 1.0]]
 
 
 def test_the_numbers_of_the_spec_agree_with_each_other_and_the_script() -> None:
-    plan, problems = paired.Plan.of_spec(SPEC), paired.Problems.of_spec(SPEC)
+    plan, problems = planned.Plan.of_spec(SPEC), planned.Problems.of_spec(SPEC)
     assert SPEC["batch_size"] == plan.groups_per_batch * plan.group_size
     assert SPEC["eval"]["n_examples"] == len(problems.confirmation)
     assert SPEC["dataset"]["n_examples"] == plan.steps * plan.groups_per_batch
     assert SPEC["decision_rule"]["seeds"] == [plan.seed]
-    assert {arm["name"] for arm in SPEC["arms"]} == {paired.GROUP, paired.RUNNING}
+    assert {arm["name"] for arm in SPEC["arms"]} == {planned.GROUP, planned.RUNNING}
     one, other = (
         {key: arm[key] for key in ("steps", "groups_per_batch", "group_size", "seed")} for arm in SPEC["arms"]
     )
     assert one == other
     assert f"{plan.groups_per_batch} problems x {plan.group_size} answers" in SPEC["method"]
-    assert len(problems.training) > (plan.steps + plan.warm_up_batches + paired.PILOT_STEPS + 1) * plan.groups_per_batch
+    assert len(problems.training) > (plan.steps + plan.warm_up_batches + PILOT_STEPS + 1) * plan.groups_per_batch
 
 
 def test_r151_the_parts_of_the_problems_are_disjoint_and_all_of_them_are_right() -> None:
-    problems = paired.Problems.of_spec(SPEC)
+    problems = planned.Problems.of_spec(SPEC)
     parts = (problems.selection, problems.confirmation, problems.training)
     ids = [item.id for part in parts for item in part]
     assert len(ids) == len(set(ids)) == 100 * 99
@@ -58,8 +60,8 @@ def test_r151_the_parts_of_the_problems_are_disjoint_and_all_of_them_are_right()
 
 def test_r10a_the_revisions_are_those_of_the_code_that_runs() -> None:
     [path] = SPEC["correctness_preflight"]["paths"]
-    assert path["reference_revision"] == revision_of(paired.REFERENCE)
-    assert path["baseline_revision"] == paired.BASELINE_REVISION
+    assert path["reference_revision"] == revision_of(preflights.REFERENCE)
+    assert path["baseline_revision"] == preflights.BASELINE_REVISION
 
 
 def test_every_check_is_required_or_ruled_out_by_an_explicit_false() -> None:
@@ -73,7 +75,7 @@ def test_with_the_treatment_off_the_custom_loss_is_the_stock_one() -> None:
     """A group's own mean as baseline: each answer is worth what importance sampling is given for it."""
     done = rollouts(REWARDS, drift=0.5)
     rewards = done.rewards.ravel().tolist()
-    off = paired.BaselineLoss(rewards, [0.5, 0.5, 1.0, 1.0])
+    off = BaselineLoss(rewards, [0.5, 0.5, 1.0, 1.0])
     loss, _ = off(done.data, LEARNED)
     assert loss.item() == pytest.approx(-(0.5 - 0.5) * (math.exp(0.5) + 1))
     kept = weighted(done.data, done.group_worth.tolist())
@@ -87,7 +89,7 @@ def test_the_custom_loss_and_its_gradient_are_the_references() -> None:
     done = rollouts(REWARDS, drift=0.25)
     rewards = done.rewards.ravel().tolist()
     learned = [each.clone().requires_grad_() for each in LEARNED]
-    loss, _ = paired.BaselineLoss(rewards, [0.25] * 4)(done.data, learned)
+    loss, _ = BaselineLoss(rewards, [0.25] * 4)(done.data, learned)
     gradient = torch.autograd.grad(loss, learned)
     sampled, mask = (
         [datum.loss_fn_inputs[name].to_numpy().tolist() for datum in done.data] for name in ("logprobs", "advantages")
@@ -96,9 +98,7 @@ def test_the_custom_loss_and_its_gradient_are_the_references() -> None:
     assert loss.item() == pytest.approx(wanted.loss)
     for each, row in zip(gradient, wanted.derivative, strict=True):
         assert each.tolist() == pytest.approx(row)
-    parts = sum(
-        paired.BaselineLoss(rewards, [0.25] * 4).of(i)([done.data[i]], [LEARNED[i]])[0].item() for i in range(4)
-    )
+    parts = sum(BaselineLoss(rewards, [0.25] * 4).of(i)([done.data[i]], [LEARNED[i]])[0].item() for i in range(4))
     assert parts == pytest.approx(wanted.loss)
 
 
@@ -115,9 +115,9 @@ def test_the_derivative_of_the_reference_is_that_of_its_loss() -> None:
     ("completion", "answer"), [(" 45\n12", "45"), ("45", "45"), (" 45 \n", "45"), (" 45, 3", "45, 3"), ("", "")]
 )
 def test_an_answer_is_the_rest_of_the_line_without_spaces_around_it(completion: str, answer: str) -> None:
-    assert paired.answer(completion) == answer
+    assert planned.answer(completion) == answer
 
 
 def test_an_evaluator_of_other_items_is_another_evaluator() -> None:
-    problems = paired.Problems.of_spec(SPEC)
-    assert paired.evaluator(problems.selection).id != paired.evaluator(problems.confirmation).id
+    problems = planned.Problems.of_spec(SPEC)
+    assert planned.evaluator(problems.selection).id != planned.evaluator(problems.confirmation).id

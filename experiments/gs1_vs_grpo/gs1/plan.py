@@ -10,9 +10,8 @@ from typing import Any
 
 import tinker
 from tinker.types import AdamParams
-from tinker.types.optimizer import OptimizerConfigBase
 
-from research_exchange.harness import HarnessError, Item
+from research_exchange.harness import HarnessError, Item, adamw_client
 from research_exchange.harness.tasks import TASKS, Task, task_named
 
 from .baselines import Mode, Similarity
@@ -165,11 +164,8 @@ class Plan:
         return AdamParams(**self.optimizer)
 
     def new_learner(self, service: tinker.ServiceClient, arm: Arm) -> tinker.TrainingClient:
-        """A client whose optimizer is fixed when it is created; the service fails a step that says otherwise."""
-        optimizer = OptimizerConfigBase.model_validate({"type": "adamw", **self.optimizer})
-        return service.create_lora_training_client(
-            self.base_model, rank=self.lora_rank, seed=arm.init_seed, optimizer=optimizer
-        ).result()
+        """A client whose optimizer is fixed, its learning rate too."""
+        return adamw_client(service, self.base_model, rank=self.lora_rank, seed=arm.init_seed, settings=self.optimizer)
 
     def deviations(self, written: "Plan", options: Options) -> dict[str, Any]:
         """What differs from the plan as the spec writes it, in the words of the Exchange's contract (R-075, R-078)."""

@@ -9,7 +9,6 @@ import numpy as np
 import tinker
 from numpy.typing import NDArray
 from tinker.types import AdamParams, Datum, SampledSequence
-from tinker.types.optimizer import OptimizerConfigBase
 
 from research_exchange.harness import (
     ArmScore,
@@ -19,6 +18,7 @@ from research_exchange.harness import (
     HarnessError,
     Item,
     Task,
+    adamw_client,
     loss_of,
     sample_groups,
     stability_signals,
@@ -239,8 +239,5 @@ def adamw(plan: Plan) -> AdamParams:
 
 
 def new_learner(service: tinker.ServiceClient, plan: Plan) -> tinker.TrainingClient:
-    """A client whose optimizer is fixed but for its learning rate; the service fails a step that says otherwise."""
-    optimizer = OptimizerConfigBase.model_validate({"type": "adamw", **plan.optimizer})
-    return service.create_lora_training_client(
-        plan.base_model, rank=plan.lora_rank, seed=0, optimizer=optimizer
-    ).result()
+    """A client whose optimizer is fixed but for its learning rate."""
+    return adamw_client(service, plan.base_model, rank=plan.lora_rank, seed=0, settings=plan.optimizer)

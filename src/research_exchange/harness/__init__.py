@@ -45,7 +45,7 @@ from research_exchange.harness.restoration import Restoration, report_restore, r
 from research_exchange.harness.rollouts import policy_datum, sample_groups, scored_datum, weighted
 from research_exchange.harness.rows import jsonl
 from research_exchange.harness.scores import ArmScore
-from research_exchange.harness.service import proxy_headers, service_client
+from research_exchange.harness.service import adamw_client, proxy_headers, service_client
 from research_exchange.harness.signals import largest_logprob_gap, stability_signals
 from research_exchange.harness.tasks import Task, first_line, task_named
 from research_exchange.harness.work import work_folder
@@ -87,6 +87,7 @@ __all__ = [
     "ServedModel",
     "Solution",
     "Task",
+    "adamw_client",
     "audit_generated",
     "capacity_clock",
     "closest_model",

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 
 import tinker
 from tinker.lib.public_interfaces import training_client
+from tinker.types.optimizer import OptimizerConfigBase
 
 from research_exchange.harness.errors import HarnessError
 
-__all__ = ["FORK", "SHARED", "deprecated_on_purpose", "proxy_headers", "rest_client", "service_client"]
+__all__ = ["FORK", "SHARED", "adamw_client", "deprecated_on_purpose", "proxy_headers", "rest_client", "service_client"]
 
 SHARED, FORK = "MODAL_PROXY_TOKEN", "RUNS_PROXY_TOKEN"
 """The two logins of a proxy, each a pair of variables that end in _ID and _SECRET: a shared service's, and that of a
@@ -77,3 +78,19 @@ def deprecated_on_purpose() -> Iterator[None]:
             yield
     finally:
         log.removeFilter(is_news)
+
+
+def adamw_client(
+    service: tinker.ServiceClient, base_model: str, *, rank: int, seed: int, settings: Mapping[str, float]
+) -> tinker.TrainingClient:
+    """A LoRA training client whose AdamW is fixed when it is created; the service fails a step that says otherwise.
+
+    Args:
+        service: Where it is created.
+        base_model: By the name that the service knows it under.
+        rank: Of the adapter.
+        seed: Of the adapter's first weights.
+        settings: Every setting that is fixed, such as `weight_decay`; a learning rate that changes is none of them.
+    """
+    optimizer = OptimizerConfigBase.model_validate({"type": "adamw", **settings})
+    return service.create_lora_training_client(base_model, rank=rank, seed=seed, optimizer=optimizer).result()

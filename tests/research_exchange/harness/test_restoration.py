@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import tinker
 from tinker.types import AdamParams
-from tinker.types.optimizer import OptimizerConfigBase
 
 from research_exchange.client import Run
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.fixed_state import loss_of
 from research_exchange.harness.restoration import Restoration, report_restore, restore_equivalence
+from research_exchange.harness.service import adamw_client
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.harness.preflights import DATA, RANK, scored, spindle_client, start_run
 from tests.servers import MODEL, SpindleServer
@@ -37,9 +37,7 @@ def create(service: tinker.ServiceClient) -> Callable[..., tinker.TrainingClient
     """A client with the spec's optimizer, or one that differs."""
 
     def _create(seed: int = 1, **changes: float) -> tinker.TrainingClient:
-        optimizer = OptimizerConfigBase(type="adamw", **{**CONFIG, **changes})
-        client = service.create_lora_training_client(MODEL, rank=RANK, seed=seed, optimizer=optimizer)
-        return client.result()
+        return adamw_client(service, MODEL, rank=RANK, seed=seed, settings={**CONFIG, **changes})
 
     return _create
 
