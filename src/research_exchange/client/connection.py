@@ -198,9 +198,11 @@ def _retry_after(response: httpx.Response) -> float:
 def _accepted(response: httpx.Response) -> httpx.Response:
     if response.is_success:
         return response
+    rule = None
     try:
         answer = response.json()
         sentence, problems = str(answer["error"]), [as_sentence(problem) for problem in answer.get("problems") or ()]
+        rule = answer.get("rule")
     except (ValueError, KeyError, TypeError, AttributeError):
         sentence, problems = f"The Exchange answered HTTP {response.status_code} without saying why.", []
-    raise ExchangeRefused(sentence, status=response.status_code, problems=problems)
+    raise ExchangeRefused(sentence, status=response.status_code, problems=problems, rule=rule)

@@ -16,7 +16,7 @@ class ExchangeUnreachable(ExchangeError):
 class ExchangeRefused(ExchangeError):
     """The Exchange understood and said no; asking again would not help."""
 
-    def __init__(self, sentence: str, *, status: int, problems: Sequence[str] = ()) -> None:
+    def __init__(self, sentence: str, *, status: int, problems: Sequence[str] = (), rule: str | None = None) -> None:
         super().__init__(" ".join([sentence, *problems]))
         self.sentence = sentence
         """What was refused, without the problems."""
@@ -24,11 +24,18 @@ class ExchangeRefused(ExchangeError):
         """The HTTP status."""
         self.problems = tuple(problems)
         """Each a sentence: the rule, where, expected, found, and what to do."""
+        self.rule = rule
+        """The number of the rule behind the refusal as a whole, where the Exchange names one."""
 
     @property
     def is_about_content(self) -> bool:
         """Whether it is for what was sent; not for the token, the address or the pace."""
         return self.status in {400, 409, 413, 415, 422}
+
+    @property
+    def is_for_want_of_room(self) -> bool:
+        """Whether the run has as much already as a run may have (R-240)."""
+        return (self.status, self.rule) == (409, "R-240")
 
 
 class SpecRefused(ExchangeRefused):

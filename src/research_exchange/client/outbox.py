@@ -4,7 +4,9 @@ import atexit
 import logging
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from research_exchange.client.connection import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, Connection, Json, http
 from research_exchange.client.errors import ExchangeError, ExchangeRefused, ExchangeUnreachable
@@ -30,6 +32,10 @@ class Outbox:
     spool: Spool | None
     """None where every report waits until the Exchange has it."""
     patience: float = REPORT_PATIENCE_SECONDS
+    _lost: int = field(default=0, repr=False)
+    """Updates of metrics that the run had no room for, and that are nowhere."""
+    _has_told: bool = field(default=False, repr=False)
+    """That the run has no room for metrics."""
     _sender: threading.Thread | None = field(default=None, repr=False)
     _settles_at_exit: bool = field(default=False, repr=False)
 
@@ -38,12 +44,21 @@ class Outbox:
             self._send_in_background()
 
     def post(self, report: Report) -> Json | None:
-        """The answer of the Exchange; None where the report waits in the spool.
+        """The answer of the Exchange; None where the report waits in the spool, or is one of metrics without room.
 
         Raises:
             ExchangeRefused: the Exchange said no.
             ExchangeUnreachable: there is no spool, and no answer in the time allowed.
         """
+        try:
+            return self._post(report)
+        except ExchangeRefused as refusal:
+            if not report.is_dispensable(refusal):
+                raise
+            self._go_on_without(report, refusal)
+            return None
+
+    def _post(self, report: Report) -> Json | None:
         if self.spool is None:
             return report.post(self.connection)
         if not self.spool.waiting():
@@ -60,6 +75,30 @@ class Outbox:
         self._send_in_background()
         return None
 
+    def _go_on_without(self, report: Report, refusal: ExchangeRefused) -> None:
+        """Metrics are what a script can do without; that it does is never silent."""
+        where = self._keep_not_taken(report)
+        if where is None:
+            self._lost += 1
+        if not self._has_told:
+            self._has_told = True
+            fate = "are lost" if where is None else f"are kept in {where}"
+            log.warning("%s Metrics that find no room %s; the final update says how many.", refusal, fate)
+
+    def _keep_not_taken(self, report: Report) -> Path | None:
+        """Where it is kept, if it can be."""
+        if self.spool is None:
+            return None
+        try:
+            self.spool.keep_not_taken(report)
+        except OSError:
+            return None
+        return self.spool.not_taken
+
+    def count_not_taken(self) -> int:
+        """How many updates of metrics the run had no room for, with those of earlier sessions that are kept."""
+        return self._lost + (0 if self.spool is None else self.spool.count_not_taken())
+
     def settle(self, patience: float | None = None) -> None:
         """Wait until the Exchange has everything that was reported.
 
@@ -70,6 +109,11 @@ class Outbox:
         if self.spool is not None and self.spool.waiting():
             within = self.connection.patience if patience is None else patience
             _tell(self.spool.send(self.connection.for_seconds(within)))
+
+    def settle_if_it_answers(self) -> None:
+        """Like `settle`; where the Exchange is away, what waits goes on waiting."""
+        with suppress(ExchangeError, SpoolProblem, OSError):
+            self.settle(self.patience)
 
     def settle_or_say(self, patience: float) -> None:
         """Like `settle`; where it cannot, says what is left and how it is sent."""

@@ -19,6 +19,8 @@ __all__ = ["Evidence", "GateReading", "Run"]
 
 GATE_PATIENCE_SECONDS = 3600.0
 """How long a script waits for the answers that it cannot go on without."""
+NOT_TAKEN = "metric_updates_not_taken"
+"""The metric of a final update that counts those that the run had no room for."""
 
 log = logging.getLogger(__name__)
 
@@ -141,10 +143,17 @@ class Run:
 
         Returns:
             Its sequence number; None where it waits in the spool until the Exchange answers again.
+
+        Raises:
+            ExchangeRefused: the run has as many updates as a run may have (R-240), or the token is no good.
         """
+        return self._update(fields)
+
+    def _update(self, fields: Mapping[str, Any], *, is_metrics: bool = False) -> int | None:
         if isinstance(stated := fields.get("deviations"), list):
             self._deviations = stated
-        answer = self._outbox.post(Report(self.id, encode({"status": "running", **fields})))
+        body = encode({"status": "running", **fields})
+        answer = self._outbox.post(Report(self.id, body, is_metrics=is_metrics))
         if answer is None:
             return None
         for flag in answer.get("flags", ()):
@@ -153,8 +162,15 @@ class Run:
         return sequence
 
     def metric(self, **numbers: float) -> int | None:
-        """Post scalar metrics; earlier values stay on record (R-065)."""
-        return self.update(metrics=numbers)
+        """Post scalar metrics; earlier values stay on record (R-065).
+
+        A script that did nothing wrong does not end for want of room: metrics beyond what a run may have (R-240) are
+        kept in `metrics-not-taken.jsonl` beside the spool, the log says so once, and `finish` says how many.
+
+        Returns:
+            The update's number; None where it waits in the spool, or where the run has no room for it.
+        """
+        return self._update({"metrics": numbers}, is_metrics=True)
 
     def arm(self, name: str, **metrics: float) -> int | None:
         """Post the metrics of an arm that is finished (R-066)."""
@@ -230,10 +246,14 @@ class Run:
         """Post the final update: the verdict, its `outcome_reason`, a `summary` of at most two sentences.
 
         It waits for an Exchange that is away. Where it waits in vain, everything stays in the spool, and the log says
-        how to send it.
+        how to send it. Updates of metrics that the run had no room for are counted in the metric
+        `metric_updates_not_taken`.
         """
         if self._deviations is not None:
             fields.setdefault("deviations", self._deviations)
+        self._outbox.settle_if_it_answers()
+        if not_taken := self._outbox.count_not_taken():
+            fields["metrics"] = {**(fields.get("metrics") or {}), NOT_TAKEN: not_taken}
         sequence = self.update(status=status, verdict=verdict, **fields)
         self._outbox.settle_or_say(self._http.patience)
         return sequence

@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,6 +42,12 @@ class Report:
     """The `name`, `kind` and `sha256` of a file; None for an update."""
     key: str = field(default_factory=lambda: uuid.uuid4().hex)
     """By which the Exchange knows it when it comes again."""
+    is_metrics: bool = False
+    """Whether it is an update of scalar metrics alone."""
+
+    def is_dispensable(self, refusal: ExchangeRefused) -> bool:
+        """Whether a script goes on without it, as the run has no room for it."""
+        return self.is_metrics and refusal.is_for_want_of_room
 
     @property
     def what(self) -> str:
@@ -61,7 +67,8 @@ class Report:
 
     def to_bytes(self) -> bytes:
         """One line of JSON, and then the body as it is."""
-        head = {"version": 1, "run": self.run_id, "key": self.key, "file": self.file and dict(self.file)}
+        file = self.file and dict(self.file)
+        head = {"version": 1, "run": self.run_id, "key": self.key, "file": file, "is_metrics": self.is_metrics}
         return json.dumps(head).encode() + b"\n" + self.body
 
     @classmethod
@@ -69,7 +76,7 @@ class Report:
         """Raises ValueError, KeyError or TypeError where `to_bytes` did not write it."""
         line, _, body = content.partition(b"\n")
         head = json.loads(line)
-        return cls(head["run"], body, head["file"], head["key"])
+        return cls(head["run"], body, head["file"], head["key"], head.get("is_metrics", False))
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,11 @@ class Spool:
     """A folder of reports that wait. Several threads and processes may add to it and send it."""
 
     folder: Path
+
+    @property
+    def not_taken(self) -> Path:
+        """A file with a line for each update of metrics that the run had no room for, also in earlier sessions."""
+        return self.folder / "metrics-not-taken.jsonl"
 
     @classmethod
     def below(cls, folder: Path) -> list["Spool"]:
@@ -109,7 +121,11 @@ class Spool:
         sync_folder(self.folder)
 
     def send(self, connection: Connection) -> list[ExchangeRefused]:
-        """Post what waits, in order, until nothing does. Returns what the Exchange said no to; that is set aside.
+        """Post what waits, in order, until nothing does.
+
+        Returns:
+            What the Exchange said no to, each of which is set aside. Metrics that the run has no room for are added
+            to `not_taken` instead, and all of them are one refusal.
 
         Raises:
             ExchangeUnreachable: it does not answer, or another process is sending, for longer than the connection's
@@ -117,20 +133,40 @@ class Spool:
             ExchangeRefused: the token is not good for it, or the run is not there, so that everything stays.
             SpoolProblem: there is a file that no script left.
         """
-        refused = []
+        refused, without_room = list[ExchangeRefused](), list[ExchangeRefused]()
         with self._alone(connection.patience):
             while waiting := self.waiting():
                 for path in waiting:
+                    report = self.read(path)
                     try:
-                        self.read(path).post(connection)
+                        report.post(connection)
                     except ExchangeRefused as refusal:
                         if not refusal.is_about_content:
                             raise
-                        self._set_aside(path, refusal)
-                        refused.append(refusal)
+                        if report.is_dispensable(refusal):
+                            self.keep_not_taken(report)
+                            path.unlink()
+                            without_room.append(refusal)
+                        else:
+                            self._set_aside(path, refusal)
+                            refused.append(refusal)
                     else:
                         path.unlink()
-        return refused
+        return [*refused, self._as_one(without_room)] if without_room else refused
+
+    def keep_not_taken(self, report: Report) -> None:
+        """Add metrics that the run had no room for to those that it had none for before."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with self.not_taken.open("ab") as file:
+            file.write(report.body + b"\n")
+
+    def count_not_taken(self) -> int:
+        return self.not_taken.read_bytes().count(b"\n") if self.not_taken.is_file() else 0
+
+    def _as_one(self, refusals: Sequence[ExchangeRefused]) -> ExchangeRefused:
+        first = refusals[0]
+        sentence = f"{first.sentence} {len(refusals)} updates of metrics are kept in {self.not_taken} instead."
+        return ExchangeRefused(sentence, status=first.status, rule=first.rule)
 
     def _set_aside(self, path: Path, refusal: ExchangeRefused) -> None:
         """Keep what the Exchange does not take, with its words, out of the way of what comes after."""

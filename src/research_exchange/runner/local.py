@@ -3,6 +3,7 @@
 import shutil
 
 from research_exchange.client import ExchangeRefused, Run
+from research_exchange.runner.remarks import remark
 from research_exchange.runner.sitting import Errand
 from research_exchange.runner.work_folder import SessionFolder, WorkFolder
 
@@ -18,6 +19,6 @@ def local_errand(run: Run, command: str, work: WorkFolder) -> Errand:
             try:
                 run.evidence("code.patch", "code_patch", patch)
             except ExchangeRefused as refusal:
-                run.update(summary=f"The runner's file code.patch was refused as evidence: {refusal}")
+                remark(run, f"The runner's file code.patch was refused as evidence: {refusal}")
 
     return Errand(runner="local", who="script", command=command, prepare=prepare, revision=work.revision)

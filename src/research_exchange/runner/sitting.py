@@ -19,6 +19,7 @@ from research_exchange.runner.health import HealthWatch
 from research_exchange.runner.limits import NO_LIMITS, Limits
 from research_exchange.runner.logs import NoRoom, retain_log
 from research_exchange.runner.presence import Presence
+from research_exchange.runner.remarks import remark
 from research_exchange.runner.script import Script
 from research_exchange.runner.services import Service
 from research_exchange.runner.work_folder import SessionFolder, WorkFolder
@@ -176,14 +177,14 @@ class Sitting:
         except (ExchangeRefused, SpoolProblem) as trouble:
             troubles = [trouble]
         for each in troubles:
-            self.run.update(summary=f"A report that had waited for the Exchange is not on record: {each}")
+            remark(self.run, f"A report that had waited for the Exchange is not on record: {each}")
 
     def _retain_log(self, session: str, log: Path, environment: Mapping[str, str]) -> None:
         """That the Exchange does not take the log is worth a line, not the run."""
         try:
             retain_log(self.run, session, log, secrets_in(environment))
         except (NoRoom, ExchangeRefused) as refusal:
-            self.run.update(summary=str(refusal))
+            remark(self.run, str(refusal))
 
 
 def _how_it_ended(who: str, exit_code: int) -> str:

@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import re
 from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI, Request, Response
@@ -17,6 +18,8 @@ from research_exchange.store import BlobTooLarge, StorageUnreachable
 log = logging.getLogger(__name__)
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_RULE = re.compile(r"(R-[0-9A-F]{3}): ")
+"""What a sentence begins with that a rule stands behind; the answer names it in `rule` too."""
 _NOT_ACKNOWLEDGED = "What was sent is not acknowledged; send it again later."
 
 
@@ -64,6 +67,8 @@ def error_response(
     headers: Mapping[str, str] | None = None,
 ) -> JSONResponse:
     body: dict[str, JsonValue] = {"error": sentence, "status": status, **(also or {})}
+    if rule := _RULE.match(sentence):
+        body["rule"] = rule[1]
     if problems:
         body["problems"] = list(problems)
     return JSONResponse(body, status, headers)

@@ -21,6 +21,7 @@ _ERROR = {
     "properties": {
         "error": {"type": "string", "description": "What is wrong and what to do, in a sentence."},
         "status": {"type": "integer", "description": "The HTTP status."},
+        "rule": {"type": "string", "description": "The rule behind it, where the sentence begins with one: R-240."},
         "problems": {"type": "array", "items": {"type": "string"}, "description": "What the rules found."},
     },
 }

@@ -8,6 +8,9 @@ import sys
 from pathlib import Path
 
 from research_exchange.client import Exchange
+from research_exchange.client.run import NOT_TAKEN
+from research_exchange.client.spool import Spool
+from research_exchange.server.updating import MAX_UPDATES
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.client.specs import SPEC
 
@@ -33,6 +36,16 @@ def test_the_example_reports_a_run_from_its_deviation_to_its_end(
     assert record["state"]["status"] == "succeeded"
     assert [file["name"] for file in record["evidence"]] == ["train.py"]
     assert '"recording": "recorded"' in json.dumps(record["recorded"]["deviations"])
+
+
+def test_the_page_tells_of_what_becomes_of_metrics_without_room() -> None:
+    for said in (
+        f"[A run has {MAX_UPDATES:,} updates at most]",
+        f"`{Spool(Path()).not_taken}`",
+        f"`{NOT_TAKEN}`",
+        '`"rule": "R-240"`',
+    ):
+        assert said in PAGE, said
 
 
 def test_the_page_tells_of_the_kinds_of_events_that_the_server_sends() -> None:

@@ -244,9 +244,10 @@ def test_a_file_that_no_script_left_is_one_sentence(tmp_path: Path) -> None:
         Spool(tmp_path).send(Connection("http://127.0.0.1:1", None, 0.0))
 
 
+@pytest.mark.parametrize("is_metrics", [True, False])
 @pytest.mark.parametrize("file", [None, {"name": "a\nb.bin", "kind": "other", "sha256": "0" * 64}])
-def test_a_report_is_kept_byte_for_byte(file: dict[str, str] | None, tmp_path: Path) -> None:
-    report = Report("run_0123456789", bytes(range(256)) + b"\n\n", file)
+def test_a_report_is_kept_byte_for_byte(file: dict[str, str] | None, is_metrics: bool, tmp_path: Path) -> None:
+    report = Report("run_0123456789", bytes(range(256)) + b"\n\n", file, is_metrics=is_metrics)
     spool = Spool(tmp_path)
     spool.add(report)
     assert [spool.read(path) for path in spool.waiting()] == [report]

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from research_exchange.client import Run
+from research_exchange.client import Exchange, Run
 from research_exchange.documents.spec import Spec
 from research_exchange.runner import (
     Launch,
@@ -28,8 +28,11 @@ from research_exchange.runner import (
 from research_exchange.runner.logs import evidence_bytes
 from research_exchange.runner.services import Child
 from research_exchange.runner.work_folder import SessionFolder
+from research_exchange.server import updating
+from research_exchange.web import create_app
 from tests.research_exchange.client.serving import ServedExchange
 from tests.research_exchange.runner.test_script import is_alive, wait_for
+from tests.research_exchange.server.serving import in_thread
 from tests.servers import SpindleServer
 
 SPEC = {
@@ -53,8 +56,15 @@ PLAIN = Means()
 def prepare(served: ServedExchange, spindle: SpindleServer, tmp_path: Path) -> Prepare:
     """A session of a script, ready to execute."""
 
-    def _prepare(script: str, *, training: Service | None = None, means: Means = PLAIN, **changes: float) -> Sitting:
-        exchange = served.connect()
+    def _prepare(
+        script: str,
+        *,
+        exchange: Exchange | None = None,
+        training: Service | None = None,
+        means: Means = PLAIN,
+        **changes: float,
+    ) -> Sitting:
+        exchange = exchange or served.connect()
         folder = tmp_path / "spec"
         folder.mkdir()
         (folder / "train.py").write_text(script)
@@ -109,6 +119,30 @@ def test_what_a_script_could_not_send_is_sent_before_its_session_ends(prepare: P
     assert record["state"]["summary"] == "Nobody heard it."
     assert record["state"]["status"] == "succeeded"
     assert {update["session"] for update in record["updates"]} == {record["sessions"][0]["id"]}
+
+
+LEAVES_AN_ARM = """
+import os, signal
+from research_exchange.client import Run
+Run.from_env().metric(step=1)
+os.environ["RX_URL"] = "http://127.0.0.1:9"
+Run.from_env(report_patience=0).arm("trained", accuracy=0.5)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_r240_the_session_of_a_full_run_ends_although_nobody_can_say_anything_more(
+    prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(updating, "MAX_UPDATES", 1)
+    with in_thread(create_app(tmp_path / "data")) as url:
+        own = Exchange(url, (tmp_path / "data" / "admin-token").read_text().strip())
+        execution = prepare(LEAVES_AN_ARM, exchange=own)
+        execution.execute()
+        record = execution.run.record()
+        assert record["sessions"][0]["reason"].startswith("The script ended with exit code 137")
+        assert [file["kind"] for file in record["evidence"]] == ["log"]
+    assert "A report that had waited for the Exchange is not on record: R-240" in caplog.text
 
 
 def test_a_script_runs_in_a_copy_with_named_variables_only(

@@ -224,7 +224,8 @@ def test_a_run_has_so_many_updates_and_no_more_but_one_that_ends_it(
     monkeypatch.setattr(updating, "MAX_UPDATES", 3)
     told = [runner.update(scenarios.progress(step, 0.5)) for step in (1, 2, 3, 3, 4)]
     assert [answer.status_code for answer in told] == [201, 201, 201, 200, 409]
-    assert "R-240" in told[-1].json()["error"]
+    assert told[-1].json()["error"].startswith(f"R-240: {runner.run} has 3 updates")
+    assert told[-1].json()["rule"] == "R-240"
     assert runner.update({"status": "failed", "summary": "It took too long."}).status_code == 201
     assert len(runner.record()["updates"]) == 4
 
