@@ -90,8 +90,9 @@ _ENDINGS = ("outcome", "cancelled", "session_end")
 def _count(record: Mapping[str, Any]) -> int:
     """How many events have made up a record."""
     ends = [session for session in record["sessions"] if session["ended_at"] is not None]
-    lists = (record["updates"], record["evidence"], record["sessions"], ends, record["queue"], record["outcomes"])
-    return sum(map(len, lists)) + (record["cancelled"] is not None)
+    lists = (record["evidence"], record["sessions"], ends, record["queue"], record["outcomes"])
+    updates: int = record["updates_total"]
+    return updates + sum(map(len, lists)) + (record["cancelled"] is not None)
 
 
 def _is_over(record: Mapping[str, Any]) -> bool:

@@ -42,8 +42,15 @@ class Exchange:
         return self._page("/api/ideas", limit, offset)
 
     def idea(self, idea_id: str) -> Json:
-        """An idea with its snapshots and the versions made from it."""
+        """An idea with the newest of its snapshots and of the versions made from it, and how many there are of each.
+
+        `snapshots` and `specs` have all of them, page by page.
+        """
         return self._http.send_json("GET", f"/api/ideas/{idea_id}")
+
+    def snapshots(self, idea_id: str, *, limit: int = 50, offset: int = 0) -> Json:
+        """A page of what an idea said, oldest first: `{"snapshots", "total", "next"}`."""
+        return self._page(f"/api/ideas/{idea_id}/snapshots", limit, offset)
 
     def add_idea(self, title: str, **texts: str) -> Json:
         """Save an idea: its title, and any of `summary`, `source_url` and `triage`."""
@@ -170,6 +177,10 @@ class Exchange:
     def bundle(self, run_id: str) -> bytes:
         """Everything that the judgment of a run is made from, as one zip file; `rx verify` checks it anywhere."""
         return self._http.send("GET", f"/api/runs/{run_id}/bundle").content
+
+    def updates(self, run_id: str, *, limit: int = 50, offset: int = 0) -> Json:
+        """A page of a run's updates without their bytes, in order of receipt: `{"updates", "total", "next"}`."""
+        return self._page(f"/api/runs/{run_id}/updates", limit, offset)
 
     def posted(self, run_id: str, sequence: int) -> bytes:
         """The bytes of one update as they were posted."""

@@ -129,7 +129,10 @@ class Run:
         return self._http.send("GET", f"/api/specs/{self.record()['spec_id']}").content
 
     def record(self) -> Json:
-        """What the Exchange has of this run: the state folded from its updates, its evidence, its recorded judgment."""
+        """What the Exchange has of this run: the state folded from its updates, its evidence, its recorded judgment.
+
+        In `updates` are the newest, 50 at most, of `updates_total`; `Exchange.updates` has them all, page by page.
+        """
         self._outbox.settle()
         return self._http.send_json("GET", self._path)
 

@@ -11,6 +11,7 @@ from research_exchange.server.hooks import Hooks
 from research_exchange.server.ideas import Ideas
 from research_exchange.server.judging import Judging
 from research_exchange.server.launching import Launching
+from research_exchange.server.listing import ListedUpdates, list_updates
 from research_exchange.server.notifications import Notifications
 from research_exchange.server.outside import Outside
 from research_exchange.server.queueing import Queueing
@@ -58,6 +59,11 @@ class Exchange:
         if view is None:
             raise unknown_run(run_id)
         return view
+
+    def updates_of(self, run_id: str, limit: int, offset: int, *, newest_first: bool = False) -> ListedUpdates:
+        """A page of the updates of a run, without their bytes."""
+        with self.store.reading() as reader:
+            return list_updates(reader, self._folds, run_id, limit, offset, newest_first=newest_first)
 
     def cancel(self, run_id: str, by: str, reason: str) -> Cancellation:
         """Call a run off, and put on record what there is of it."""

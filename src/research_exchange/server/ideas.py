@@ -7,7 +7,16 @@ from research_exchange.credentials import find_credential
 from research_exchange.documents.idea import IdeaContext
 from research_exchange.server.access import Caller
 from research_exchange.server.errors import ApiError, unknown_idea
-from research_exchange.store import Clock, IdeaRecord, Identifiers, SnapshotRecord, Store, Writer
+from research_exchange.store import (
+    Clock,
+    IdeaRecord,
+    Identifiers,
+    Reader,
+    SnapshotRecord,
+    SpecRecord,
+    Store,
+    Writer,
+)
 
 
 @dataclass(frozen=True)
@@ -30,12 +39,20 @@ class IdeaText:
 @dataclass(frozen=True)
 class Idea:
     record: IdeaRecord
-    snapshots: tuple[SnapshotRecord, ...]
-    """Oldest first, at least one."""
+    current: SnapshotRecord
+    """What it says now. Its number is how many snapshots there are."""
 
-    @property
-    def current(self) -> SnapshotRecord:
-        return self.snapshots[-1]
+
+@dataclass(frozen=True)
+class IdeaPage:
+    """An idea with one page of what was said of it and one of the versions made from it, the newest first."""
+
+    idea: Idea
+    snapshots: list[SnapshotRecord]
+    snapshots_from: int
+    """How many are newer than those on the page."""
+    versions: list[SpecRecord]
+    versions_total: int
 
 
 @dataclass(frozen=True)
@@ -66,12 +83,12 @@ class Ideas:
         with self._store.writing() as writer:
             known = writer.idea_with_source(source_key) if source_key is not None else None
             if known is not None:
-                return SavedIdea(Idea(known, tuple(writer.snapshots(known.id))), is_new=False)
+                return SavedIdea(_with_current(writer, known), is_new=False)
             record = IdeaRecord(self._ids.idea(), self._clock(), author or who.name, source_key)
             writer.add_idea(record)
             snapshot = _say(writer, record.id, record, text)
             writer.add_audit(record.created_at, who.actor, "idea.add", record.id, {"title": text.title})
-            return SavedIdea(Idea(record, (snapshot,)), is_new=True)
+            return SavedIdea(Idea(record, snapshot), is_new=True)
 
     def revise(self, idea_id: str, changes: dict[str, str | None], who: Caller, author: str | None = None) -> Idea:
         """Say an idea anew: what `changes` leaves out stays as it is. Nothing new is said where nothing changes.
@@ -79,7 +96,7 @@ class Ideas:
         Versions that were saved before keep the context that they were saved with.
         """
         with self._store.writing() as writer:
-            idea = _known(idea_id, writer.idea(idea_id), writer.snapshots(idea_id))
+            idea = _known(writer, idea_id)
             before = IdeaText.of(idea.current)
             text = IdeaText(**{**vars(before), **changes})
             _check(text)
@@ -89,22 +106,54 @@ class Ideas:
             said = writer.add_snapshot(idea_id, now, author or who.name, **vars(text))
             changed = sorted(name for name, value in vars(text).items() if value != getattr(before, name))
             writer.add_audit(now, who.actor, "idea.revise", idea_id, {"snapshot": said.number, "changed": [*changed]})
-            return Idea(idea.record, (*idea.snapshots, said))
+            return Idea(idea.record, said)
 
     def idea(self, idea_id: str) -> Idea:
         with self._store.reading() as reader:
-            return _known(idea_id, reader.idea(idea_id), reader.snapshots(idea_id))
+            return _known(reader, idea_id)
+
+    def idea_page(self, idea_id: str, limit: int, said: int | None = None, versions_from: int = 0) -> IdeaPage:
+        """An idea with `limit` snapshots and versions at most.
+
+        Args:
+            idea_id: Of the idea.
+            limit: Of each list.
+            said: The number of a snapshot that is to be on the page, by default the newest.
+            versions_from: How many newer versions to leave out.
+        """
+        with self._store.reading() as reader:
+            idea = _known(reader, idea_id)
+            newest = idea.current.number
+            newer = newest - min(said or newest, newest)
+            snapshots_from = newer - newer % limit
+            return IdeaPage(
+                idea,
+                reader.snapshots(idea_id, limit, snapshots_from, newest_first=True),
+                snapshots_from,
+                reader.specs(limit, versions_from, idea_id),
+                reader.count_specs(idea_id),
+            )
+
+    def snapshots(self, idea_id: str, limit: int, offset: int) -> tuple[list[SnapshotRecord], int]:
+        """What an idea said, oldest first, and how many snapshots there are in all."""
+        with self._store.reading() as reader:
+            total = _known(reader, idea_id).current.number
+            return reader.snapshots(idea_id, limit, offset), total
+
+    def had_triage(self, idea_id: str, triage: str) -> bool:
+        """Whether an idea was ever sorted with these words."""
+        with self._store.reading() as reader:
+            return reader.had_triage(idea_id, triage)
 
     def with_source(self, source_key: str) -> Idea | None:
         with self._store.reading() as reader:
             record = reader.idea_with_source(source_key)
-            return None if record is None else Idea(record, tuple(reader.snapshots(record.id)))
+            return None if record is None else _with_current(reader, record)
 
     def page(self, limit: int, offset: int) -> tuple[list[Idea], int]:
         """Newest first, and how many there are in all."""
         with self._store.reading() as reader:
-            records = reader.ideas(limit, offset)
-            listed = [Idea(record, tuple(reader.snapshots(record.id))) for record in records]
+            listed = [_with_current(reader, record) for record in reader.ideas(limit, offset)]
             return listed, reader.count_ideas()
 
 
@@ -119,10 +168,17 @@ def _say(writer: Writer, idea_id: str, record: IdeaRecord, text: IdeaText) -> Sn
     return writer.add_snapshot(idea_id, record.created_at, record.author, **vars(text))
 
 
-def _known(idea_id: str, record: IdeaRecord | None, snapshots: list[SnapshotRecord]) -> Idea:
+def _known(reader: Reader, idea_id: str) -> Idea:
+    record = reader.idea(idea_id)
     if record is None:
         raise unknown_idea(idea_id)
-    return Idea(record, tuple(snapshots))
+    return _with_current(reader, record)
+
+
+def _with_current(reader: Reader, record: IdeaRecord) -> Idea:
+    current = reader.current_snapshot(record.id)
+    assert current is not None, "an idea and its first snapshot are saved together"
+    return Idea(record, current)
 
 
 def _check(text: IdeaText) -> None:

@@ -19,6 +19,8 @@ MOST_SILENCE = 60.0
 """Seconds without a further byte of a body, after which its sender is taken for gone."""
 MAX_PAGE = 200
 """Most rows of one listing."""
+MAX_NEWEST = 50
+"""Most rows of a list inside the answer about one thing; the list has an address of its own, which has all of them."""
 
 _DISCARDED_BYTES = 64 * MIB
 """How much of an oversized body is read and dropped, so that its sender gets to read the refusal."""

@@ -1,6 +1,9 @@
-"""Lists of runs: for each where it stands and the verdict on record, without judging any of them anew."""
+"""Lists of runs: for each where it stands and the verdict on record, without judging any of them anew.
 
-from collections.abc import Sequence
+And of the updates of one run, without their bytes.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
@@ -8,8 +11,11 @@ from functools import lru_cache
 from research_exchange.capacity import Requeue
 from research_exchange.documents.fields import as_mapping
 from research_exchange.documents.json import JsonValue, parse
+from research_exchange.documents.run_state import RunState
+from research_exchange.server.errors import unknown_run
+from research_exchange.server.folding import Folds
 from research_exchange.server.recording import CANCELLATION, FINAL_UPDATE, LOST, PARTIAL
-from research_exchange.store import OutcomeRecord, Reader, RunPhase, RunRecord
+from research_exchange.store import OutcomeRecord, Reader, RunPhase, RunRecord, UpdateHead
 
 
 class RunStanding(StrEnum):
@@ -71,6 +77,34 @@ def list_runs(
     phase, ended_by = _asked(standing)
     found = reader.runs(limit, offset, spec_id, phase, ended_by)
     return Listing(tuple(listed(reader, found)), reader.count_runs(spec_id, phase, ended_by))
+
+
+@dataclass(frozen=True)
+class ListedUpdates:
+    """One page of the updates of a run, and what they fold to, at one moment."""
+
+    run: RunRecord
+    heads: list[UpdateHead]
+    malformed: Mapping[int, str]
+    """For each update of the run that is none, why (R-06A)."""
+    state: RunState
+    total: int
+
+
+def list_updates(
+    reader: Reader, folds: Folds, run_id: str, limit: int, offset: int, *, newest_first: bool = False
+) -> ListedUpdates:
+    """Updates of a run in order of receipt, or against it.
+
+    Raises:
+        ApiError: 404 for a run that is not known.
+    """
+    run = reader.run(run_id)
+    if run is None:
+        raise unknown_run(run_id)
+    folded = folds.fold(reader, run)
+    heads = reader.update_heads(run_id, limit, offset, newest_first)
+    return ListedUpdates(run, heads, folded.malformed, folded.state, reader.count_updates(run_id))
 
 
 def listed(reader: Reader, runs: Sequence[RunRecord]) -> list[ListedRun]:

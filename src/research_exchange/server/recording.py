@@ -96,7 +96,7 @@ class Recording:
 
 def _basis(view: RunView) -> tuple[int, int, str | None]:
     """What a judgment depends on and what can have grown since it was made."""
-    return len(view.heads), len(view.evidence), view.ended
+    return view.updates_total, len(view.evidence), view.ended
 
 
 def _end_of(view: RunView) -> str | None:

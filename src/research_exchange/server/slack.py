@@ -158,7 +158,7 @@ class SlackIntake:
         if idea is None or not said.lower().startswith(TRIAGE):
             return Received({"idea": None})
         triage = said[len(TRIAGE) :].strip()
-        if triage not in {snapshot.triage for snapshot in idea.snapshots}:
+        if not self._ideas.had_triage(idea.record.id, triage):
             self._ideas.revise(idea.record.id, {"triage": triage or None}, SLACK, author)
         return Received({"idea": idea.record.id})
 

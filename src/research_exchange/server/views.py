@@ -1,6 +1,6 @@
 """A run as a reader sees it: all that the store holds of it at one moment, folded and judged, and the same as JSON."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property, partial
@@ -14,6 +14,7 @@ from research_exchange.documents.update import StoredUpdate
 from research_exchange.judgment import Judgment, judge
 from research_exchange.server.errors import ApiError
 from research_exchange.server.folding import Folds
+from research_exchange.server.limits import MAX_NEWEST
 from research_exchange.store import (
     BlobStore,
     Cancellation,
@@ -36,8 +37,9 @@ class RunView:
 
     run: RunRecord
     spec: Spec
-    heads: list[UpdateHead]
-    """Its updates without their bytes, in order."""
+    updates_total: int
+    newest_heads: list[UpdateHead]
+    """The newest of its updates, `MAX_NEWEST` at most, without their bytes, in order."""
     malformed: Mapping[int, str]
     """For each update that is none, why (R-06A)."""
     evidence: list[EvidenceRecord]
@@ -48,12 +50,19 @@ class RunView:
     outcomes: list[OutcomeRecord]
     state: RunState
     files: list[EvidenceFile]
-    read_updates: Callable[[], list[StoredUpdate]]
+    store: Store
+
+    @cached_property
+    def heads(self) -> list[UpdateHead]:
+        """Every update without its bytes, in order, read when somebody wants them all."""
+        with self.store.reading() as reader:
+            return reader.update_heads(self.run.id, self.updates_total, 0)
 
     @cached_property
     def updates(self) -> list[StoredUpdate]:
-        """Every update with its bytes, read when somebody wants them."""
-        return self.read_updates()[: len(self.heads)]
+        """Every update with its bytes, in order, read when somebody wants them."""
+        with self.store.reading() as reader:
+            return reader.updates(self.run.id)[: self.updates_total]
 
     def judge(self) -> Judgment:
         """The Exchange's reading of the run, from what it holds now."""
@@ -92,7 +101,8 @@ def view_run(reader: Reader, store: Store, folds: Folds, run_id: str) -> RunView
     return RunView(
         run=run,
         spec=folded.spec,
-        heads=reader.update_heads(run_id, reader.count_updates(run_id), 0),
+        updates_total=reader.count_updates(run_id),
+        newest_heads=reader.update_heads(run_id, MAX_NEWEST, 0, newest_first=True)[::-1],
         malformed=folded.malformed,
         evidence=evidence,
         refusals=reader.refusals(run_id),
@@ -102,13 +112,8 @@ def view_run(reader: Reader, store: Store, folds: Folds, run_id: str) -> RunView
         outcomes=reader.outcomes(run_id),
         state=folded.state,
         files=[evidence_file(each, store.blobs) for each in evidence],
-        read_updates=partial(_read_updates, store, run_id),
+        store=store,
     )
-
-
-def _read_updates(store: Store, run_id: str) -> list[StoredUpdate]:
-    with store.reading() as reader:
-        return reader.updates(run_id)
 
 
 def evidence_file(record: EvidenceRecord, blobs: BlobStore) -> EvidenceFile:
@@ -153,11 +158,12 @@ def run_summary_json(run: RunRecord) -> dict[str, JsonValue]:
 
 
 def run_json(view: RunView) -> dict[str, JsonValue]:
-    """A run as the API answers it; raw updates, files and the judgment of the moment have addresses of their own."""
+    """A run as the API answers it; all updates, files and the judgment of the moment have addresses of their own."""
     return {
         **run_summary_json(view.run),
         "state": view.state.to_json(),
-        "updates": [update_json(head, view.malformed.get(head.sequence)) for head in view.heads],
+        "updates": updates_json(view.newest_heads, view.malformed),
+        "updates_total": view.updates_total,
         "evidence": [evidence_json(file) for file in view.evidence],
         "refused": [_refusal_json(refusal) for refusal in view.refusals],
         "sessions": [session_json(session) for session in view.sessions],
@@ -176,6 +182,11 @@ def moment(at: datetime) -> str:
 def perhaps(at: datetime | None) -> str | None:
     """A moment that may not have come."""
     return None if at is None else moment(at)
+
+
+def updates_json(heads: Sequence[UpdateHead], malformed: Mapping[int, str]) -> list[JsonValue]:
+    """Updates without their bytes, in the order given; `malformed` says of each that is none, why."""
+    return [update_json(head, malformed.get(head.sequence)) for head in heads]
 
 
 def update_json(head: UpdateHead, malformed: str | None) -> dict[str, JsonValue]:

@@ -30,7 +30,9 @@ def idea_report(idea: Json) -> RenderableType:
     ]
     said = [_change(before, after) for before, after in zip(idea["snapshots"], idea["snapshots"][1:], strict=False)]
     parts += section("Changed", *([table(("at", "by", "what"), said, whole=("at", "by"))] if said else []))
+    parts += _earlier(idea["snapshots_total"] - len(idea["snapshots"]), f"GET /api/ideas/{idea['id']}/snapshots")
     parts += section("Versions", *([_versions(idea["versions"])] if idea["versions"] else []))
+    parts += _earlier(idea["versions_total"] - len(idea["versions"]), f"rx specs --idea {idea['id']}")
     return Group(*parts)
 
 
@@ -44,6 +46,11 @@ def saved_line(about: Json) -> Text:
 def specs_table(page: Json) -> RenderableType:
     """The spec versions on a page of them."""
     return paged(_versions(page["specs"]), page, "specs")
+
+
+def _earlier(number: int, address: str) -> list[RenderableType]:
+    """How many came before those that are shown, and what shows them."""
+    return [literal(f"{number} more came before these: {address}", "dim")] if number else []
 
 
 def _change(before: Json, after: Json) -> tuple[str, str, str]:

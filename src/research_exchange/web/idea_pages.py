@@ -29,6 +29,7 @@ RUNS_OF_A_VERSION = 100
 pages = APIRouter(include_in_schema=False, dependencies=[Depends(page_reader)])
 
 Offset = Annotated[int, Query(ge=0, le=2**31)]
+SnapshotNumber = Annotated[int | None, Query(ge=1, le=2**31)]
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class VersionPage:
     """The version that it is compared with."""
     changes: tuple[Change, ...]
     siblings: tuple[SpecRecord, ...]
-    """Other versions of the same idea, or those that this one comes from and leads to."""
+    """The newest other versions of the same idea."""
     runs: tuple[ListedRun, ...]
     total_runs: int
 
@@ -80,14 +81,20 @@ def ideas_twin(visit: Visiting, offset: Offset = 0) -> Response:
 
 
 @pages.get("/ideas/{idea_id}")
-def idea(idea_id: str, visit: Visiting) -> Response:
+def idea(idea_id: str, visit: Visiting, said: SnapshotNumber = None, versions: Offset = 0) -> Response:
+    """What an idea says, its versions from an offset on, and what it said, on the page that has the snapshot `said`."""
     try:
-        found = visit.exchange.ideas.idea(idea_id)
+        found = visit.exchange.ideas.idea_page(idea_id, PER_PAGE, said, versions)
     except ApiError as error:
         return visit.refusal(error.status, error.sentence)
-    with visit.exchange.store.reading() as reader:
-        versions = reader.versions_of(idea_id)
-    return visit.page("idea.html", idea=found, versions=versions)
+    return visit.page(
+        "idea.html",
+        idea=found.idea,
+        snapshots=found.snapshots,
+        said=Span(found.snapshots_from, PER_PAGE, found.idea.current.number),
+        versions=found.versions,
+        made=Span(versions, PER_PAGE, found.versions_total),
+    )
 
 
 @pages.get("/specs/{spec_id}.json", dependencies=[Depends(overview_reader)])
@@ -116,7 +123,7 @@ def version_page(exchange: Exchange, spec_id: str, against: str | None) -> Versi
         snapshot = None
         if record.idea_id is not None and record.idea_snapshot is not None:
             snapshot = reader.snapshot(record.idea_id, record.idea_snapshot)
-        siblings = reader.versions_of(record.idea_id) if record.idea_id else []
+        siblings = reader.specs(PER_PAGE, 0, record.idea_id) if record.idea_id else []
         runs = list_runs(reader, RUNS_OF_A_VERSION, 0, spec_id)
     spec = Spec.parse(record.raw)
     return VersionPage(
@@ -128,7 +135,7 @@ def version_page(exchange: Exchange, spec_id: str, against: str | None) -> Versi
         feasibility=check_feasibility(spec).to_json() if spec.value.get("feasibility_required") is True else None,
         before=compared.before if compared else None,
         changes=compared.changes if compared else (),
-        siblings=tuple(each for each in siblings if each.id != spec_id),
+        siblings=tuple(each for each in reversed(siblings) if each.id != spec_id),
         runs=runs.runs,
         total_runs=runs.total,
     )

@@ -21,7 +21,7 @@ from research_exchange.server.guards import page_reader
 from research_exchange.server.listing import RunStanding, list_runs
 from research_exchange.server.routes.answers import listing
 from research_exchange.server.routes.runs import get_runs
-from research_exchange.server.views import run_json, update_json
+from research_exchange.server.views import run_json, updates_json
 from research_exchange.store import Reader, RunRecord
 from research_exchange.web.rendering import RunPagesService, Span, Visit, Visiting
 from research_exchange.web.run.lines import lines_of
@@ -82,20 +82,18 @@ def run(run_id: str, visit: Visiting, run_pages: RunPagesService) -> Response:
 @pages.get("/runs/{run_id}/updates.json")
 def updates_twin(run_id: str, exchange: ExchangeService, offset: Offset = 0) -> Response:
     """The newest updates first, as the page has them."""
-    view = exchange.view(run_id)
-    heads = view.heads[::-1][offset : offset + UPDATES_PER_PAGE]
-    rows = [update_json(head, view.malformed.get(head.sequence)) for head in heads]
-    return JSONResponse(listing("updates", [*rows], len(view.heads), offset))
+    found = exchange.updates_of(run_id, UPDATES_PER_PAGE, offset, newest_first=True)
+    return JSONResponse(listing("updates", updates_json(found.heads, found.malformed), found.total, offset))
 
 
 @pages.get("/runs/{run_id}/updates")
 def updates(run_id: str, visit: Visiting, offset: Offset = 0) -> Response:
     try:
-        view = visit.exchange.view(run_id)
+        found = visit.exchange.updates_of(run_id, UPDATES_PER_PAGE, offset, newest_first=True)
     except ApiError as error:
         return visit.refusal(error.status, error.sentence)
-    heads = view.heads[::-1][offset : offset + UPDATES_PER_PAGE]
-    return visit.page("updates.html", view=view, heads=heads, span=Span(offset, UPDATES_PER_PAGE, len(view.heads)))
+    span = Span(offset, UPDATES_PER_PAGE, found.total)
+    return visit.page("updates.html", view=found, heads=found.heads, span=span)
 
 
 @pages.get("/runs/{run_id}/updates/{number}")

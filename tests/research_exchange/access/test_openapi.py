@@ -9,7 +9,7 @@ from fastapi import FastAPI
 
 from research_exchange.web import create_app
 from tests.research_exchange.server import scenarios
-from tests.research_exchange.server.conftest import Caller
+from tests.research_exchange.server.conftest import Caller, start_run
 
 WITHOUT_A_BODY = {
     "/api/ideas/{idea_id}/draft",
@@ -89,16 +89,23 @@ def test_examples_of_answers_have_the_fields_of_answers(app: FastAPI, admin: Cal
 
 def test_every_list_comes_in_pages(app: FastAPI, admin: Caller) -> None:
     app.state.exchange.outside.hook_secrets["RX_HOOK_TEST"] = "secret"
+    often_said = admin.post("/api/ideas", {"title": "often said"}).json()["id"]
     for number in range(2):
+        admin.post(f"/api/ideas/{often_said}/snapshots", {"title": f"said {number}"})
         idea = admin.post("/api/ideas", {"title": f"{number}"}).json()["id"]
         spec = admin.post("/api/specs", scenarios.spec(title=f"{number}"), idea=idea).json()["id"]
         admin.post("/api/runs", {"spec_id": spec, "queue": True})
         hook = {"kind": "webhook", "url": f"https://hooks.example/{number}", "secret": "RX_HOOK_TEST"}
         assert admin.post("/api/hooks", hook).status_code == 201
+    runner = start_run(admin)
+    for step in range(2):
+        assert runner.update(scenarios.progress(step, 0.5)).status_code == 201
     found = operations(app.openapi())
-    lists = {path for method, path, each in found if method == "get" and '"total"' in json.dumps(each)}
+    lists = {path for method, path, said in found if method == "get" and '"total"' in json.dumps(said)}
     assert lists >= {f"/api/{name}" for name in ("ideas", "specs", "runs", "queue", "tokens", "hooks", "audit")}
-    for path in lists - {"/api/hooks/{hook_id}/deliveries"}:
+    assert lists >= {"/api/runs/{run_id}/updates", "/api/ideas/{idea_id}/snapshots"}
+    for each in lists - {"/api/hooks/{hook_id}/deliveries"}:
+        path = each.format_map({"run_id": runner.run, "idea_id": often_said})
         (name,) = [name for name, value in admin.get(path).json().items() if isinstance(value, list) and value]
         whole, first = admin.get(path).json(), admin.get(path, params={"limit": 1}).json()
         second = admin.get(path, params={"limit": 1, "offset": first["next"]}).json()

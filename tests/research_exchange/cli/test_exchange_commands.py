@@ -195,6 +195,32 @@ def test_logs_follow_a_run_to_its_end(rx: Rx, exchange: Exchange, run: Run) -> N
     assert "Recorded: inconclusive" in answer.out
 
 
+@pytest.mark.parametrize("follow", [[], ["-f"]])
+def test_logs_have_every_update_of_a_long_run_once(rx: Rx, exchange: Exchange, run: Run, follow: list[str]) -> None:
+    """More than the record of a run has, and more than the server tells at once."""
+    steps = 230
+    for step in range(1, steps + 1):
+        run.update(summary=f"Step {step:03}.")
+    run.finish(outcome_reason="incomplete_execution", summary="Over.")
+    lines = [line[10:] for line in rx("logs", run.id, *follow).out.splitlines()[1:]]
+    assert [line for line in lines if line.startswith("Step")] == [f"Step {step:03}." for step in range(1, steps + 1)]
+    assert lines[-1] == "Recorded: inconclusive"
+    assert json.loads(rx("show", run.id, "--json").out)["updates_total"] == steps + 1
+
+
+def test_an_idea_that_was_often_said_anew_says_what_else_there_is(rx: Rx, exchange: Exchange) -> None:
+    idea = exchange.add_idea("Said 1")["id"]
+    for number in range(2, 54):
+        exchange.revise_idea(idea, title=f"Said {number}")
+        spec = {**SPEC, "title": f"Made {number} of {idea}"}
+        exchange.register(json.dumps(spec).encode(), idea_id=idea)
+    shown = rx("idea", "show", idea).out
+    assert f"3 more came before these: GET /api/ideas/{idea}/snapshots" in shown
+    assert f"2 more came before these: rx specs --idea {idea}" in shown
+    assert ("Made 53 of" in shown, "Made 3 of" in shown) == (True, False)
+    assert "more came" not in rx("idea", "show", exchange.add_idea("Said once")["id"]).out
+
+
 def test_logs_of_nothing(rx: Rx, exchange: Exchange, run: Run) -> None:
     assert rx("logs", run.id) == (0, "", "")
     answer = rx("logs", run.id, "--script")

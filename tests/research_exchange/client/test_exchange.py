@@ -16,6 +16,8 @@ def test_an_idea_becomes_a_draft_and_a_version_that_knows_its_idea(exchange: Exc
     idea = exchange.add_idea("One rollout", summary="Does one rollout do?", triage="Worth a day.")
     assert exchange.revise_idea(idea["id"], triage=None)["triage"] is None
     assert [snapshot["triage"] for snapshot in exchange.idea(idea["id"])["snapshots"]] == ["Worth a day.", None]
+    said = exchange.snapshots(idea["id"], limit=1)
+    assert ([each["number"] for each in said["snapshots"]], said["total"], said["next"]) == ([1], 2, 1)
     assert idea["id"] in [each["id"] for each in exchange.ideas()["ideas"]]
     draft = exchange.draft(idea["id"])
     assert (draft["spec"]["title"], draft["spec"]["hypothesis"]) == ("One rollout", "Does one rollout do?")
@@ -48,6 +50,16 @@ def test_runs_are_listed_a_page_at_a_time_and_by_where_they_stand(exchange: Exch
     (finished,) = exchange.runs(spec_id=spec_id, state="finished")
     assert (finished["id"], finished["recorded_verdict"]) == (runs[0].id, "inconclusive")
     assert run.id not in [each["id"] for each in exchange.runs(spec_id=spec_id)]
+
+
+def test_updates_are_listed_a_page_at_a_time_in_the_order_in_which_they_came(exchange: Exchange, run: Run) -> None:
+    for step in range(3):
+        run.metric(step=step)
+    first = exchange.updates(run.id, limit=2)
+    assert (first["total"], first["next"]) == (3, 2)
+    rest = exchange.updates(run.id, limit=2, offset=first["next"])
+    assert [each["sequence"] for each in first["updates"] + rest["updates"]] == [1, 2, 3]
+    assert (run.record()["updates"], rest["next"]) == (first["updates"] + rest["updates"], None)
 
 
 def test_a_researchers_token_starts_runs_until_it_is_revoked(served: ServedExchange, exchange: Exchange) -> None:

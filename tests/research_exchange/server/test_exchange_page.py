@@ -6,7 +6,7 @@ from pathlib import Path
 from benchmarks import exchange as figures
 from research_exchange.capacity import BACKOFF_MINUTES
 from research_exchange.server import housekeeping, sitting, updating
-from research_exchange.server.limits import MAX_UPDATE_BYTES, MIB
+from research_exchange.server.limits import MAX_NEWEST, MAX_PAGE, MAX_UPDATE_BYTES, MIB
 from research_exchange.server.listing import RunStanding
 from research_exchange.store.engines import BUSY_TIMEOUT_MS
 
@@ -26,6 +26,8 @@ def test_the_numbers_are_those_of_the_code() -> None:
         f"| updates | {updating.MAX_UPDATES:,} | 409; {updating.FURTHER_FINAL_UPDATES} more are taken",
         f"{MAX_UPDATE_BYTES // MIB} MiB each, {updating.MAX_BYTES_OF_UPDATES // (1024 * MIB)} GiB together (R-240)",
         f"updates of at most {updating.SMALL_UPDATE_BYTES // 1024} KiB are taken all the same",
+        f"takes `limit`, {MAX_NEWEST} unless it is given and {MAX_PAGE} at most",
+        f"| the answer | has the newest {MAX_NEWEST} |",
         f"< {figures.PAGE_MS} ms",
         f"< {figures.JUDGMENT_MS // 1000} s",
     ):

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -130,11 +131,11 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path, seconds: float) -> No
     try:
         assert again.url == server.url
         path = f"{again.url}/api/runs/{run.id}"
-        record = get(path).json()
-        sequences = [update["sequence"] for update in record["updates"]]
+        listed = _every_update(path)
+        sequences = [update["sequence"] for update in listed]
         assert sequences == list(range(1, len(sequences) + 1))
         assert len(acknowledged) <= len(sequences) <= len(acknowledged) + 1
-        hashes = {update["sequence"]: update["sha256"] for update in record["updates"]}
+        hashes = {update["sequence"]: update["sha256"] for update in listed}
         assert {n: hashlib.sha256(raw).hexdigest() for n, raw in acknowledged.items()}.items() <= hashes.items()
         for name, content in files.items():
             assert get(f"{path}/evidence/{name}").content == content
@@ -145,6 +146,15 @@ def test_kill_9_loses_nothing_acknowledged(tmp_path: Path, seconds: float) -> No
         assert (following.status_code, following.json()["sequence"]) == (201, sequences[-1] + 1)
     finally:
         again.stop()
+
+
+def _every_update(path: str) -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = []
+    following: int | None = 0
+    while following is not None:
+        page = get(f"{path}/updates?offset={following}").json()
+        listed, following = listed + page["updates"], page["next"]
+    return listed
 
 
 def test_two_runners_at_once_do_not_mix(tmp_path: Path) -> None:

@@ -20,8 +20,10 @@ def idea(store: Store) -> None:
 
 def test_an_edit_adds_a_snapshot_and_the_last_one_is_current(store: Store) -> None:
     with store.reading() as reader:
-        first, second = reader.snapshots(IDEA)
+        first, second = reader.snapshots(IDEA, 10, 0)
         current = reader.current_snapshot(IDEA)
+        assert reader.snapshots(IDEA, 1, 1) == reader.snapshots(IDEA, 1, 0, newest_first=True) == [second]
+        assert [reader.had_triage(IDEA, words) for words in ("Try it.", "")] == [True, False]
     assert (first.number, first.title, first.summary, first.triage) == (1, "An idea", None, None)
     assert (second.number, second.author, second.triage) == (2, "bob", "Try it.")
     assert current == second
@@ -54,7 +56,6 @@ def test_a_version_keeps_the_snapshot_that_was_current(store: Store) -> None:
     with store.reading() as reader:
         assert reader.spec("exp_1111111111") == version
         assert reader.spec_with_digest("b" * 64) == version
-        assert reader.versions_of(IDEA) == [version]
         assert reader.specs(10, 0, IDEA) == [version]
         assert [spec.id for spec in reader.specs(10, 0)] == ["exp_1111111111", SPEC]
         assert (reader.count_specs(), reader.count_specs(IDEA), reader.count_specs("idea_none")) == (2, 1, 0)

@@ -24,6 +24,7 @@ def test_an_update_is_found_by_its_key_and_a_key_is_used_once(store: Store) -> N
         assert reader.standing(RUN, "key 2").keyed is reader.standing(RUN, None).keyed is None
         assert [update.sequence for update in reader.updates(RUN, after=1)] == [2, 3]
         [second] = reader.update_heads(RUN, 1, 1)
+        assert [head.sequence for head in reader.update_heads(RUN, 2, 1, newest_first=True)] == [2, 1]
     assert (second.sequence, second.size, second.sha256) == (2, 8, first.sha256)
 
 

@@ -15,7 +15,7 @@ from research_exchange.server.dependencies import ExchangeService, Offset, Page
 from research_exchange.server.errors import ApiError
 from research_exchange.server.guards import WhoAsks, researcher_only
 from research_exchange.server.ideas import Idea, IdeaText, context_of
-from research_exchange.server.limits import read_control
+from research_exchange.server.limits import MAX_NEWEST, read_control
 from research_exchange.server.routes.answers import listing
 from research_exchange.server.routes.described import answers
 from research_exchange.server.routes.specs import spec_json
@@ -36,6 +36,13 @@ _IDEA: dict[str, JsonValue] = {
     **_SAID,
 }
 _SNAPSHOT: JsonValue = {"number": 1, "at": "2026-03-01T12:00:00.000Z", "author": "Ada", **_SAID}
+_READ: JsonValue = {
+    **_IDEA,
+    "snapshots": [_SNAPSHOT],
+    "snapshots_total": 1,
+    "versions": [],
+    "versions_total": 0,
+}
 _DRAFT: JsonValue = {
     "idea": "idea_0123456789",
     "spec": {"title": "One rollout for each prompt", "hypothesis": "Does one rollout do where GRPO takes eight?"},
@@ -91,16 +98,31 @@ def list_ideas(exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) 
     return JSONResponse(listing("ideas", [idea_json(idea) for idea in ideas], total, offset))
 
 
-@routes.get("/ideas/{idea_id}", responses=answers({**_IDEA, "snapshots": [_SNAPSHOT], "versions": []}))
+@routes.get("/ideas/{idea_id}", responses=answers(_READ))
 def get_idea(idea_id: str, exchange: ExchangeService) -> Response:
-    """What it says now, everything that it said before, and the versions that were made from it."""
-    idea = exchange.ideas.idea(idea_id)
-    with exchange.store.reading() as reader:
-        versions = reader.versions_of(idea_id)
-    snapshots = [_snapshot_json(snapshot) for snapshot in idea.snapshots]
+    """What it says now, what it said before, and the versions that were made from it.
+
+    `snapshots` and `versions` have the newest, 50 at most of each, in order of time, and `snapshots_total` and
+    `versions_total` say how many there are; `GET /api/ideas/{idea_id}/snapshots` and `GET /api/specs?idea={idea_id}`
+    have all, page by page.
+    """
+    page = exchange.ideas.idea_page(idea_id, MAX_NEWEST)
     return JSONResponse(
-        {**idea_json(idea), "snapshots": snapshots, "versions": [spec_json(version) for version in versions]}
+        {
+            **idea_json(page.idea),
+            "snapshots": [_snapshot_json(snapshot) for snapshot in reversed(page.snapshots)],
+            "snapshots_total": page.idea.current.number,
+            "versions": [spec_json(version) for version in reversed(page.versions)],
+            "versions_total": page.versions_total,
+        }
     )
+
+
+@routes.get("/ideas/{idea_id}/snapshots", responses=answers({"snapshots": [_SNAPSHOT], "total": 1, "next": None}))
+def list_snapshots(idea_id: str, exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+    """Everything that an idea ever said, in order of time (R-003)."""
+    snapshots, total = exchange.ideas.snapshots(idea_id, limit, offset)
+    return JSONResponse(listing("snapshots", [_snapshot_json(each) for each in snapshots], total, offset))
 
 
 @routes.post("/ideas/{idea_id}/snapshots", dependencies=[Depends(researcher_only)], responses=answers(_IDEA))

@@ -19,7 +19,7 @@ from research_exchange.server.guards import WhoAsks, researcher_only
 from research_exchange.server.launching import Launched
 from research_exchange.server.listing import ListedRun, RunStanding, list_runs
 from research_exchange.server.routes.answers import listing
-from research_exchange.server.routes.described import answers
+from research_exchange.server.routes.described import UPDATE, answers
 from research_exchange.server.views import cancellation_json, entry_json, run_json, run_summary_json
 
 routes = APIRouter(tags=["runs"])
@@ -49,7 +49,8 @@ _READ: JsonValue = {
         name: value for name, value in _LISTED.items() if name not in ("recorded_verdict", "outcome_reason", "withheld")
     },
     "state": {"status": "succeeded", "final_update": 2, "metrics": {}, "arms": {}, "flags": []},
-    "updates": [{"sequence": 1, "received_at": _AT, "sha256": "…", "size": 80, "session": "ses_0123456789"}],
+    "updates": [UPDATE],
+    "updates_total": 1,
     "evidence": [],
     "refused": [],
     "sessions": [],
@@ -96,7 +97,11 @@ def get_runs(
 
 @routes.get("/runs/{run_id}", responses=answers(_READ))
 def get_run(run_id: str, exchange: ExchangeService) -> Response:
-    """Everything that is on record of a run, and the state that its updates fold to."""
+    """What is on record of a run, and the state that its updates fold to.
+
+    `updates` has the newest of them, 50 at most, in order of receipt, and `updates_total` says how many there are;
+    `GET /api/runs/{run_id}/updates` has all, page by page.
+    """
     return JSONResponse(run_json(exchange.view(run_id)))
 
 

@@ -6,12 +6,13 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from research_exchange.documents.json import JsonValue
-from research_exchange.server.dependencies import ExchangeService, update_body
+from research_exchange.server.dependencies import ExchangeService, Offset, Page, update_body
 from research_exchange.server.errors import error_response
 from research_exchange.server.guards import runner_only
-from research_exchange.server.routes.answers import file_json, stored_bytes
-from research_exchange.server.routes.described import answers, answers_bytes
+from research_exchange.server.routes.answers import file_json, listing, stored_bytes
+from research_exchange.server.routes.described import UPDATE, answers, answers_bytes
 from research_exchange.server.updating import PostedUpdate
+from research_exchange.server.views import updates_json
 
 routes = APIRouter(tags=["updates"])
 
@@ -45,6 +46,17 @@ def post_update(
             also={"sequence": number, "sha256": posted.stored.sha256},
         )
     return JSONResponse(_posted_json(posted), status_code=201 if posted.is_new else 200)
+
+
+@routes.get("/runs/{run_id}/updates", responses=answers({"updates": [UPDATE], "total": 1, "next": None}))
+def get_updates(run_id: str, exchange: ExchangeService, limit: Page = 50, offset: Offset = 0) -> Response:
+    """The updates of a run in order of receipt, without their bytes; `malformed` says why one is none (R-06A).
+
+    What was listed stays in its place: with the number of updates that one knows as `offset`, the page has those that
+    came since.
+    """
+    found = exchange.updates_of(run_id, limit, offset)
+    return JSONResponse(listing("updates", updates_json(found.heads, found.malformed), found.total, offset))
 
 
 @routes.get("/runs/{run_id}/updates/{sequence}", responses=answers_bytes("application/json", "The update's own bytes."))

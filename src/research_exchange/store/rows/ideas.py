@@ -27,11 +27,17 @@ class IdeaReader(Transaction):
     def count_ideas(self) -> int:
         return self._count(tables.ideas)
 
-    def snapshots(self, idea_id: str) -> list[SnapshotRecord]:
-        """Oldest first; the last one is the idea's current text."""
+    def snapshots(self, idea_id: str, limit: int, offset: int, newest_first: bool = False) -> list[SnapshotRecord]:
+        """Oldest first, or newest first; the newest one is the idea's current text."""
         kept = tables.idea_snapshots
-        query = select(kept).where(kept.c.idea_id == idea_id).order_by(kept.c.number)
-        return [SnapshotRecord(**fields(row)) for row in self._all(query)]
+        order = kept.c.number.desc() if newest_first else kept.c.number
+        query = select(kept).where(kept.c.idea_id == idea_id).order_by(order)
+        return [SnapshotRecord(**fields(row)) for row in self._all(query.limit(limit).offset(offset))]
+
+    def had_triage(self, idea_id: str, triage: str) -> bool:
+        """Whether an idea was ever sorted with these words."""
+        kept = tables.idea_snapshots
+        return self._count(kept, kept.c.idea_id == idea_id, kept.c.triage == triage) > 0
 
     def snapshot(self, idea_id: str, number: int) -> SnapshotRecord | None:
         kept = tables.idea_snapshots

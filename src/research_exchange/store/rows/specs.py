@@ -1,8 +1,6 @@
 """Spec versions: the bytes that were registered, and where they came from (R-002, R-003)."""
 
-from typing import Any
-
-from sqlalchemy import ColumnElement, Select, select
+from sqlalchemy import ColumnElement, select
 
 from research_exchange.store import tables
 from research_exchange.store.records import SpecRecord
@@ -19,18 +17,10 @@ class SpecReader(Transaction):
     def specs(self, limit: int, offset: int, idea_id: str | None = None) -> list[SpecRecord]:
         """Newest first; of one idea where it is named."""
         query = _SELECT_SPECS.where(*_of_idea(idea_id)).order_by(tables.specs.c.created_at.desc(), tables.specs.c.id)
-        return self._spec_records(query.limit(limit).offset(offset))
+        return [SpecRecord(**fields(row)) for row in self._all(query.limit(limit).offset(offset))]
 
     def count_specs(self, idea_id: str | None = None) -> int:
         return self._count(_SPECS, *_of_idea(idea_id))
-
-    def versions_of(self, idea_id: str) -> list[SpecRecord]:
-        """Every version of an idea, oldest first."""
-        query = _SELECT_SPECS.where(*_of_idea(idea_id))
-        return self._spec_records(query.order_by(tables.specs.c.created_at, tables.specs.c.id))
-
-    def _spec_records(self, query: Select[Any]) -> list[SpecRecord]:
-        return [SpecRecord(**fields(row)) for row in self._all(query)]
 
     def _one_spec(self, condition: ColumnElement[bool]) -> SpecRecord | None:
         row = self._one(_SELECT_SPECS.where(condition))

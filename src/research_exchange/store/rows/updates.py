@@ -21,13 +21,13 @@ class UpdateReader(Transaction):
         query = select(kept).where(kept.c.run_id == run_id, kept.c.sequence > after).order_by(kept.c.sequence)
         return [_update(row) for row in self._all(query)]
 
-    def update_heads(self, run_id: str, limit: int, offset: int) -> list[UpdateHead]:
-        """In order, without the bytes."""
+    def update_heads(self, run_id: str, limit: int, offset: int, newest_first: bool = False) -> list[UpdateHead]:
+        """In order of receipt, or against it, without the bytes."""
         kept = tables.updates
         query = (
             select(kept.c.sequence, kept.c.received_at, kept.c.session_id, kept.c.sha256, kept.c.size)
             .where(kept.c.run_id == run_id)
-            .order_by(kept.c.sequence)
+            .order_by(kept.c.sequence.desc() if newest_first else kept.c.sequence)
         )
         return [_head(row) for row in self._all(query.limit(limit).offset(offset))]
 

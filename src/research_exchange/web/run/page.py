@@ -74,7 +74,7 @@ class RunPage:
 
     @property
     def newest_updates(self) -> list[UpdateHead]:
-        return self.view.heads[: -MAX_SHOWN_UPDATES - 1 : -1]
+        return self.view.newest_heads[: -MAX_SHOWN_UPDATES - 1 : -1]
 
 
 class RunPages:
@@ -159,7 +159,7 @@ def _lost(view: RunView) -> dict[str, str]:
 def _position(view: RunView) -> Position:
     """What a reader of the page has been told already."""
     return Position(
-        updates=len(view.heads),
+        updates=view.updates_total,
         evidence=len(view.evidence),
         sessions=len(view.sessions),
         ends=sum(session.end is not None for session in view.sessions),
