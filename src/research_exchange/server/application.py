@@ -15,10 +15,12 @@ from research_exchange.server.doorkeeper import Doorkeeper
 from research_exchange.server.errors import add_error_handlers
 from research_exchange.server.exchange import Exchange
 from research_exchange.server.headers import ProtectiveHeaders
-from research_exchange.server.housekeeping import Housekeeping, keeping_house, patience
+from research_exchange.server.housekeeping import Housekeeping, patience
+from research_exchange.server.lookout import LOOK_EVERY, Lookout
 from research_exchange.server.metrics import Measured, Metrics
 from research_exchange.server.openapi import DescribedApi
 from research_exchange.server.outside import Outside
+from research_exchange.server.rounds import rounds
 from research_exchange.server.routes import add_routes
 from research_exchange.server.sign_in import SignIns
 from research_exchange.store import Clock, Identifiers, RandomIdentifiers, Store, utc_now
@@ -51,12 +53,16 @@ def create_api(
     store = Store.open(data, database_url, evidence_url)
     exchange = Exchange(store, clock, ids or RandomIdentifiers(), outside or Outside.from_environment())
     housekeeping = Housekeeping(store, clock, exchange.recording, exchange.queue, silent_after or patience())
+    lookout = Lookout(store, clock, exchange.bell)
     exchange.recording.settle_all()
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         exchange.notifications.start()
-        async with keeping_house(housekeeping):
+        async with (
+            rounds("housekeeping", housekeeping.tend, housekeeping.pause),
+            rounds("looking out", lookout.look, LOOK_EVERY),
+        ):
             yield
         exchange.notifications.stop()
         exchange.judging.close()

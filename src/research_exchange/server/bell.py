@@ -1,4 +1,4 @@
-"""Tells those who watch a run that something happened to it, so that they look at once and not only now and then."""
+"""Tells those who watch a run that something happened to it, so that nobody has to ask the store again and again."""
 
 import asyncio
 import re
@@ -20,27 +20,31 @@ class Bell:
     """Rung from any thread, heard in the event loop of whoever listens."""
 
     def __init__(self) -> None:
-        self._listening: dict[asyncio.Event, tuple[str, asyncio.AbstractEventLoop]] = {}
+        self._listening: dict[asyncio.Event, tuple[frozenset[str], asyncio.AbstractEventLoop]] = {}
         self._lock = Lock()
         self.is_closed = False
         """Set when the server stops: nobody shall go on listening."""
 
-    def ring(self, run_id: str) -> None:
+    def names(self) -> frozenset[str]:
+        """Everything that anybody listens for."""
         with self._lock:
-            rung = [(loop, event) for event, (run, loop) in self._listening.items() if run == run_id]
+            return frozenset().union(*(names for names, _ in self._listening.values()))
+
+    def ring(self, name: str) -> None:
+        """Tell those who listen for a run, or for a token, that something happened to it."""
+        with self._lock:
+            rung = [(loop, event) for event, (names, loop) in self._listening.items() if name in names]
         for loop, event in rung:
             loop.call_soon_threadsafe(event.set)
 
     def close(self) -> None:
         self.is_closed = True
-        with self._lock:
-            runs = {run for run, _ in self._listening.values()}
-        for run in runs:
-            self.ring(run)
+        for name in self.names():
+            self.ring(name)
 
     @contextmanager
-    def listening(self, run_id: str) -> Iterator[asyncio.Event]:
-        """An event that is set whenever something happens to a run.
+    def listening(self, *names: str) -> Iterator[asyncio.Event]:
+        """An event that is set whenever something happens to one of these: a run, and the token of who watches it.
 
         Raises:
             TooManyWatchers: when as many listen as may.
@@ -49,7 +53,7 @@ class Bell:
         with self._lock:
             if len(self._listening) >= MAX_WATCHERS:
                 raise TooManyWatchers
-            self._listening[event] = (run_id, asyncio.get_running_loop())
+            self._listening[event] = (frozenset(names), asyncio.get_running_loop())
         try:
             yield event
         finally:
@@ -58,9 +62,9 @@ class Bell:
 
 
 class BellRinger:
-    """ASGI middleware: whatever is posted to a run may have changed it."""
+    """ASGI middleware: whatever is posted to a run, but for a sign of life, may have changed it."""
 
-    _POSTED_TO = re.compile(r"/api/runs/(run_[0-9a-f]{10})/")
+    _POSTED_TO = re.compile(r"/api/runs/(run_[0-9a-f]{10})/(?!sessions/[^/]*/beat$)")
 
     def __init__(self, app: ASGIApp, bell: Bell) -> None:
         self._app = app

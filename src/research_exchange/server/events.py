@@ -100,6 +100,20 @@ def events(reader: Reader, run_id: str, since: Position) -> Iterator[Event]:
             yield Event("outcome", {**outcome_json(outcome), **said}, at)
 
 
+def reached(reader: Reader, run_id: str) -> Position:
+    """Where a run has come to: the position after the last event that there is now."""
+    sessions = reader.sessions(run_id)
+    return Position(
+        updates=reader.count_updates(run_id),
+        evidence=len(reader.evidence(run_id)),
+        sessions=len(sessions),
+        ends=sum(session.end is not None for session in sessions),
+        queued=len(reader.queue_entries(run_id)),
+        cancellations=int(reader.cancellation(run_id) is not None),
+        outcomes=reader.count_outcomes(run_id),
+    )
+
+
 def _ended(reader: Reader, run_id: str) -> list[SessionRecord]:
     """In the order in which they ended."""
     ends = [(each.end.ended_at, each.number, each) for each in reader.sessions(run_id) if each.end is not None]

@@ -4,16 +4,12 @@ How long a runner has been silent is measured by this process' own steady clock,
 life that is the last: neither a clock that jumps nor a server that was down makes a living runner look dead.
 """
 
-import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-
-from starlette.concurrency import run_in_threadpool
 
 from research_exchange.server.door import BadSetting
 from research_exchange.server.queueing import Queueing, has_begun
@@ -111,29 +107,6 @@ def patience(environment: Mapping[str, str] = os.environ) -> float:
     if not given.isascii() or not given.isdigit() or not 1 <= int(given) <= MOST_PATIENCE:
         raise BadSetting(f"{SILENT_AFTER_VARIABLE} is a number of seconds from 1 to {MOST_PATIENCE}; found {given!r}.")
     return float(given)
-
-
-@asynccontextmanager
-async def keeping_house(housekeeping: Housekeeping) -> AsyncIterator[None]:
-    """Tends again and again while the block runs; the last round is finished before this returns."""
-    stop = asyncio.Event()
-    rounds = asyncio.create_task(_tend_again(housekeeping, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await rounds
-
-
-async def _tend_again(housekeeping: Housekeeping, stop: asyncio.Event) -> None:
-    while not stop.is_set():
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), housekeeping.pause)
-            return
-        try:
-            await run_in_threadpool(housekeeping.tend)
-        except Exception:
-            log.exception("A round of housekeeping failed; the next one comes in %g seconds.", housekeeping.pause)
 
 
 def _sign(reader: Reader, session: SessionRecord) -> object:

@@ -219,3 +219,13 @@ def test_a_stream_ends_with_its_token(closed: Caller) -> None:
         assert delete(closed, f"/api/tokens/{given['id']}").status_code == 200
         runner.update(scenarios.progress(1, 0.5))
         assert "data" not in "".join(lines)
+
+
+def test_a_stream_ends_with_its_token_also_where_nothing_happens(closed: Caller) -> None:
+    runner, given = start_run(closed), give(closed, "reviewer")
+    headers = {"Authorization": f"Bearer {given['token']}"}
+    with closed.http.stream("GET", f"{runner.path}/events", headers=headers) as answer:
+        lines = answer.iter_lines()
+        next(lines)
+        assert delete(closed, f"/api/tokens/{given['id']}").status_code == 200
+        assert not any(line.startswith(":") for line in lines), "it went on for longer than a look takes"

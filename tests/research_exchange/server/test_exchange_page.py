@@ -8,6 +8,7 @@ from research_exchange.capacity import BACKOFF_MINUTES
 from research_exchange.server import housekeeping, sitting, updating
 from research_exchange.server.limits import MAX_NEWEST, MAX_PAGE, MAX_UPDATE_BYTES, MIB
 from research_exchange.server.listing import RunStanding
+from research_exchange.server.lookout import LOOK_EVERY
 from research_exchange.store.engines import BUSY_TIMEOUT_MS
 
 ROOT = Path(__file__).parents[3]
@@ -20,6 +21,7 @@ def test_the_numbers_are_those_of_the_code() -> None:
     for said in (
         f"for {housekeeping.SILENT_AFTER:g} seconds (`{housekeeping.SILENT_AFTER_VARIABLE}`)",
         f"after {first}, {second} and {third} minutes",
+        f"it looks at the store every {LOOK_EVERY:g} seconds",
         f"wait up to {BUSY_TIMEOUT_MS // 1000} seconds",
         f"{figures.UPDATES_OF_ONE_RUN:,} updates, among {figures.RUNS:,} runs",
         f"| sessions | {sitting.MAX_SESSIONS:,} (R-240) | 409",

@@ -1,6 +1,7 @@
 """What happens to a run, as it happens."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -19,8 +20,6 @@ from research_exchange.server.routes.described import answers_bytes
 
 routes = APIRouter(tags=["events"])
 
-LOOK_EVERY = 2.0
-"""Seconds: for what happens without a word to this process."""
 STILL_HERE_EVERY = 15.0
 """Seconds after which a stream says that it is alive, although nothing happened."""
 COME_BACK_AFTER_MS = 2000
@@ -68,25 +67,22 @@ def _position(last: str | None) -> Position:
 async def _stream(exchange: Exchange, who: Caller | None, run_id: str, position: Position) -> AsyncIterator[bytes]:
     yield f"retry: {COME_BACK_AFTER_MS}\n\n".encode()
     try:
-        with exchange.bell.listening(run_id) as happened:
-            quiet = 0.0
+        with exchange.bell.listening(run_id, *([] if who is None else [who.actor])) as happened:
+            spoke_at = time.monotonic()
             while not exchange.bell.is_closed:
                 happened.clear()
                 found = await run_in_threadpool(_read, exchange, who, run_id, position)
                 if found is None:
                     return
                 for event in found:
-                    position, quiet = event.position, 0.0
+                    position, spoke_at = event.position, time.monotonic()
                     yield event.encode()
-                if found:
-                    continue
-                if quiet >= STILL_HERE_EVERY:
-                    quiet = 0.0
-                    yield b": still here\n\n"
-                try:
-                    await asyncio.wait_for(happened.wait(), LOOK_EVERY)
-                except TimeoutError:
-                    quiet += LOOK_EVERY
+                while not found and not happened.is_set():
+                    try:
+                        await asyncio.wait_for(happened.wait(), spoke_at + STILL_HERE_EVERY - time.monotonic())
+                    except TimeoutError:
+                        spoke_at = time.monotonic()
+                        yield b": still here\n\n"
     except TooManyWatchers:
         yield b": too many watch at the moment; come back later\n\n"
 
