@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spindle.backends import models
-from spindle.config import data_directory
+from spindle_whereabouts import data_directory
 from tests.servers import SpindleServer
 
 README = Path(__file__).parents[2] / "README.md"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from spindle.backends import models
-from spindle.config import data_directory
+from spindle_whereabouts import data_directory
 from tests.e2e.rx import Rx
 
 

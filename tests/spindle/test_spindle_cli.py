@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from spindle.cli.app import app
-from spindle.config import data_directory
 from spindle.control.lock import exclusive
+from spindle_whereabouts import data_directory
 from tests.spindle.command import spindle
 
 

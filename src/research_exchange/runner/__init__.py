@@ -6,12 +6,12 @@ the same to the Exchange whoever executes it.
 """
 
 from research_exchange.runner.agent import AGENT_COMMAND_VARIABLE, agent_errand
-from research_exchange.runner.errors import CannotExecute
+from research_exchange.runner.errors import CannotExecute, ServiceError
 from research_exchange.runner.launching import Launch, Means, command_of, launch, repeat
 from research_exchange.runner.limits import Limits
 from research_exchange.runner.local import local_errand
 from research_exchange.runner.parallel import all_at_once
-from research_exchange.runner.services import Service, ServiceError, exchange_service, training_service
+from research_exchange.runner.services import Service, exchange_service, training_service
 from research_exchange.runner.sitting import Ended, Errand, Sitting
 from research_exchange.runner.wall import NoTimeLeft, seconds_left
 from research_exchange.runner.work_folder import WorkFolder

@@ -1,4 +1,7 @@
-"""The log of a session as evidence: without credentials, and cut in the middle where there is no room for all of it."""
+"""The log of a session as evidence: without credentials, and cut in the middle where there is no room for all of it.
+
+And the end of any log, for a sentence about it.
+"""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +11,7 @@ from research_exchange.client import Run
 from research_exchange.credentials import redact
 from research_exchange.evidence import MAX_FILE_BYTES, MAX_FILES, MAX_RUN_BYTES
 
-__all__ = ["NoRoom", "evidence_bytes", "retain_log", "room_for_log"]
+__all__ = ["NoRoom", "evidence_bytes", "retain_log", "room_for_log", "tail"]
 
 _SHARE_OF_HEAD = 0.25
 """Of the room: the beginning of a log says what was started, its end how that ended."""
@@ -64,3 +67,8 @@ def evidence_bytes(log: Path, room: int, secrets: Sequence[bytes]) -> bytes:
     head, tail = head[:last], tail[first:]
     middle = f"\n[... {size - len(head) - len(tail):,} bytes are left out here ...]\n".encode()
     return (redact(head, secrets) + middle + redact(tail, secrets))[:room]
+
+
+def tail(said: str, lines: int = 15) -> str:
+    """The last lines."""
+    return "\n".join(said.strip().splitlines()[-lines:])

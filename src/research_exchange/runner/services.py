@@ -1,7 +1,8 @@
 """The two services a run needs, found or started: the Exchange itself and a Tinker-compatible training service.
 
-A service started here is a child process that ends with this one, however this one ends. It says on its standard
-output, as `export NAME=value` lines, how to reach it; everything else it says is kept in a log file.
+An Exchange started here is a child process that ends with this one, however this one ends. It says on its standard
+output, as `export NAME=value` lines, how to reach it; everything else it says is kept in a log file. A Spindle is
+shared with every runner that works on its data folder, see `shared_spindle`.
 """
 
 import importlib.util
@@ -13,7 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
@@ -21,19 +22,17 @@ from typing import IO
 import httpx
 
 from research_exchange.client import Exchange
+from research_exchange.runner.errors import ServiceError
 from research_exchange.runner.guarded import GuardedCommand
+from research_exchange.runner.logs import tail
+from research_exchange.runner.shared_spindle import StartedSpindle, shared_spindle
 from research_exchange.whereabouts import SERVER_FILE
+from spindle_whereabouts import data_directory
 
 EXCHANGE_START_SECONDS = 60.0
-TRAINING_START_SECONDS = 600.0
-"""Long, because a first start may have to download a model."""
 STOP_SECONDS = 15.0
 """What a service gets to stop by itself before it is killed."""
 TRAINING_VARIABLES = ("TINKER_BASE_URL", "TINKER_API_KEY", "HF_HUB_CACHE")
-
-
-class ServiceError(Exception):
-    """A service that cannot be reached or started; the text is one sentence for a person."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class Service:
     url: str
     variables: Mapping[str, str] = field(default_factory=dict, repr=False)
     """What a script needs in its environment to use it; holds a key."""
-    child: "Child | None" = None
+    child: "Child | StartedSpindle | None" = None
     """The process behind it, when it was started here."""
 
 
@@ -80,7 +79,8 @@ class Child:
             if self.exit_code is None and time.monotonic() < deadline:
                 continue
             what = f"did not start within {seconds:.0f} s" if self.exit_code is None else "did not start"
-            raise ServiceError(f"`{shlex.join(self._command)}` {what}. The end of {self.log}:\n{_tail(self.log)}")
+            said = self.log.read_text(errors="replace")
+            raise ServiceError(f"`{shlex.join(self._command)}` {what}. The end of {self.log}:\n{tail(said)}")
 
     def stop(self) -> None:
         """Ask it to stop, and make it."""
@@ -138,7 +138,9 @@ def exchange_service(
 def training_service(
     data: Path, environment: Mapping[str, str] = os.environ, *, say: Callable[[str], None] = _nothing
 ) -> Iterator[Service]:
-    """The training service at TINKER_BASE_URL; without one, a Spindle started here.
+    """The training service at TINKER_BASE_URL; without one, the Spindle of its data folder, found or started.
+
+    `say` is told which of the two.
 
     Raises:
         ServiceError: the service that was named does not answer, or none can be started.
@@ -155,24 +157,10 @@ def training_service(
         raise ServiceError(
             "Spindle is not installed: pip install 'research-exchange[spindle]', or set TINKER_BASE_URL."
         )
-    command = [sys.executable, "-m", "spindle.cli", "serve", "--port", "0"]
-    say("Starting Spindle, the training service.")
-    log = data / "logs" / "spindle.log"
-    with ExitStack() as stack:
-        try:
-            child = stack.enter_context(
-                _started(command, announces=TRAINING_VARIABLES, log=log, seconds=TRAINING_START_SECONDS)
-            )
-        except ServiceError as error:
-            if "Another spindle serves" not in str(error):
-                raise
-            raise ServiceError(
-                "Another Spindle is at work here, perhaps that of another `rx run`, and its data folder takes one at a "
-                "time. Wait for it; or export the lines that `spindle serve` printed, and both use that one; or name "
-                "another folder in SPINDLE_DATA. One `rx run` executes several specs side by side."
-            ) from None
-        variables = {name: child.exported[name] for name in TRAINING_VARIABLES}
-        yield Service(variables["TINKER_BASE_URL"], variables, child)
+    folder = data_directory(environment=environment)
+    with shared_spindle(folder, log=data / "logs" / "spindle.log", say=say) as used:
+        variables = {name: used.exports[name] for name in TRAINING_VARIABLES if name in used.exports}
+        yield Service(variables["TINKER_BASE_URL"], variables, used.started)
 
 
 def training_answers(url: str, *, timeout: float = 5.0) -> bool:
@@ -204,7 +192,3 @@ def announced_exchange(data: Path) -> str | None:
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return url if Exchange(url).proves(secret) else None
-
-
-def _tail(log: Path, lines: int = 15) -> str:
-    return "\n".join(log.read_text(errors="replace").strip().splitlines()[-lines:])

@@ -14,8 +14,8 @@ from spindle.backends.budget import TOKENS_AT_ONCE
 from spindle.cli.console import DataOption, UsageProblemError, say, screen, warn
 from spindle.cli.doctor import RANK
 from spindle.cli.kinds import read_model
-from spindle.config import data_directory
 from spindle.control.lock import exclusive
+from spindle_whereabouts import data_directory
 
 app = typer.Typer(help="Base models on this machine; without a command, list them.", invoke_without_command=True)
 

@@ -12,6 +12,7 @@ from rich.markup import escape
 import spindle.backends as backends
 from spindle.backends import models
 from spindle.backends.contract import PluginInfo
+from spindle.cli.announcing import Announcer
 from spindle.cli.console import UsageProblemError, say, status
 from spindle.cli.models import pull
 from spindle.cli.settings import Settings
@@ -23,7 +24,7 @@ from spindle.wire import create_app
 from spindle.wire.server import bind, serve
 
 
-def run(settings: Settings) -> None:
+def run(settings: Settings, announcer: Announcer) -> None:
     """Serve until SIGINT or SIGTERM."""
     cache = models.cache_directory(settings.folder)
     keys = settings.keys or {LOCAL: api_key(settings.folder, os.environ)}
@@ -44,7 +45,12 @@ def run(settings: Settings) -> None:
             exports |= {"TINKER_API_KEY": keys[LOCAL]}
         exports |= {"HF_HUB_CACHE": str(cache)}
         app = create_app(service, keys, settings.grace)
-        serve(app, listener, lambda: _announce(settings, backend.plugins(), list(served), exports))
+
+        def ready() -> None:
+            announcer.is_here(app.state.identity, exports)
+            _announce(settings, backend.plugins(), list(served), exports)
+
+        serve(app, listener, ready, announcer.take_back)
     if service.engine.running:
         os._exit(0)  # a long computation is in the way; nothing unfinished is visible on disk
 

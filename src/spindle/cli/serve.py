@@ -5,9 +5,11 @@ from typing import Annotated
 
 import typer
 
+from spindle.cli.announcing import announcing
 from spindle.cli.console import DataOption, warn
 from spindle.cli.kinds import LIMIT_KINDS
 from spindle.cli.settings import Settings, exposure, in_force, load
+from spindle.cli.unused import stop_when_unlocked
 from spindle.control.lock import exclusive
 
 DEFAULTS = Settings()
@@ -55,6 +57,10 @@ def serve_command(
     keys_file: Annotated[
         str | None, typer.Option(help="A TOML file with a key for each owner.", metavar="FILE")
     ] = None,
+    while_locked: Annotated[
+        Path | None,
+        typer.Option(help="Stop once no other process holds a lock (flock) on this file.", metavar="FILE"),
+    ] = None,
     print_config: Annotated[bool, typer.Option("--print-config", help="Show the settings in force and exit.")] = False,
 ) -> None:
     """Serve the tinker SDK until Ctrl-C."""
@@ -82,5 +88,7 @@ def serve_command(
 
     if (warning := exposure(settings)) is not None:
         warn(warning)
-    with exclusive(settings.folder):
-        run(settings)
+    with exclusive(settings.folder), announcing(settings.folder) as announcer:
+        if while_locked is not None:
+            stop_when_unlocked(while_locked, settings.grace)
+        run(settings, announcer)

@@ -12,8 +12,9 @@ from typing import Any
 
 from spindle.cli.console import UsageProblemError
 from spindle.cli.kinds import KEY_KIND, KINDS, LIMIT_KINDS, Kind, Model
-from spindle.config import DEFAULT_GRACE, DEFAULT_HOST, DEFAULT_PORT, data_directory
+from spindle.config import DEFAULT_GRACE, DEFAULT_HOST, DEFAULT_PORT
 from spindle.control.limits import Limits
+from spindle_whereabouts import data_directory
 
 
 @dataclass(frozen=True)

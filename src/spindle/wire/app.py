@@ -4,10 +4,12 @@ import asyncio
 import hmac
 import logging
 import math
+import secrets
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from typing import Annotated
 
-from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi import Depends, FastAPI, HTTPException, Query, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.requests import ClientDisconnect
@@ -52,7 +54,7 @@ EXPIRE = 60.0
 
 
 def create_app(service: Service, keys: Mapping[str, str], grace: float = DEFAULT_GRACE) -> FastAPI:
-    """The application over a service. Every route but healthz asks for one of the keys, given by their owners."""
+    """The application over a service. Every route but healthz and identity asks for one of the keys, by owner."""
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -75,7 +77,9 @@ def create_app(service: Service, keys: Mapping[str, str], grace: float = DEFAULT
     app.state.service = service
     app.state.stopped = asyncio.Event()
     app.state.stop = stop
+    app.state.identity = secrets.token_hex(32)
     app.get("/api/v1/healthz")(_healthz)
+    app.get("/api/v1/identity")(_identity)
     for module in ROUTES:
         app.include_router(module.router, prefix="/api/v1", dependencies=[Depends(_KeyCheck(keys))])
     app.include_router(routes_external.downloads, prefix="/api/v1")
@@ -93,6 +97,15 @@ def create_app(service: Service, keys: Mapping[str, str], grace: float = DEFAULT
 
 async def _healthz() -> dict[str, str]:
     return {"status": "ok"}
+
+
+async def _identity(request: Request, challenge: Annotated[str, Query(pattern="^[0-9a-f]{32}$")]) -> dict[str, str]:
+    """Shows whoever can read the announcement in the data folder that this is the server that wrote it.
+
+    The proof is the HMAC-SHA-256 of the challenge under the announced secret. A client asks for it before it sends a
+    key from the folder to an address from the folder: somebody else may listen there by now.
+    """
+    return {"proof": hmac.new(request.app.state.identity.encode(), challenge.encode(), "sha256").hexdigest()}
 
 
 class _KeyCheck:

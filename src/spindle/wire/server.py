@@ -34,8 +34,17 @@ def bind(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(app: FastAPI, listener: socket.socket, ready: Callable[[], None]) -> None:
-    """Serve until SIGINT or SIGTERM, a second of which ends at once; `ready` is called once requests are answered."""
+def serve(
+    app: FastAPI, listener: socket.socket, ready: Callable[[], None], leaving: Callable[[], None] = lambda: None
+) -> None:
+    """Serve until SIGINT or SIGTERM, a second of which ends at once.
+
+    Args:
+        app: The application.
+        listener: As `bind` gives it.
+        ready: Called once requests are answered.
+        leaving: Called when the server is asked to stop, while it still answers.
+    """
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -43,14 +52,17 @@ def serve(app: FastAPI, listener: socket.socket, ready: Callable[[], None]) -> N
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=GRACE,
     )
-    _Server(config, app, ready).run(sockets=[listener])
+    _Server(config, app, ready, leaving).run(sockets=[listener])
 
 
 class _Server(uvicorn.Server):
-    def __init__(self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None]) -> None:
+    def __init__(
+        self, config: uvicorn.Config, app: FastAPI, ready: Callable[[], None], leaving: Callable[[], None]
+    ) -> None:
         super().__init__(config)
         self._app = app
         self._ready = ready
+        self._leaving = leaving
         self._ending: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -69,6 +81,7 @@ class _Server(uvicorn.Server):
         if self._ending is not None:
             os._exit(1)  # asked twice: nothing unfinished is visible on disk
         self._ending = asyncio.get_running_loop().create_task(self._end())
+        self._leaving()
 
     async def _end(self) -> None:
         """Let the running command end while clients can still hear of it."""

@@ -70,14 +70,6 @@ def test_a_training_service_that_was_named_must_answer(tmp_path: Path) -> None:
         training_service(tmp_path, {"TINKER_BASE_URL": "http://127.0.0.1:9"}).__enter__()
 
 
-def test_a_second_spindle_on_one_data_folder_is_refused_with_what_to_do(
-    spindle: SpindleServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SPINDLE_DATA", str(spindle.data))
-    with pytest.raises(ServiceError, match=r"^Another Spindle is at work here.* SPINDLE_DATA\."):
-        training_service(tmp_path, {}).__enter__()
-
-
 def test_a_service_that_does_not_start_says_why(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "import sys; sys.exit('the disk is full')"]
     child = Child(command, announces=["URL"], log=tmp_path / "log")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from spindle.backends.models.directory import InstalledModel, ModelError, inspect
-from spindle.config import data_directory
+from spindle_whereabouts import data_directory
 
 OPTIONAL_FILES = (
     "added_tokens.json",
