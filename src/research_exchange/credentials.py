@@ -91,8 +91,20 @@ def _different_words(content: bytes) -> str:
     A literal that stands in the text stands in here. They come as a string, where a literal is found several times
     faster than in bytes.
     """
-    lines = set(content.translate(_WORDS).split(b"\n"))
+    lines = set[bytes]()
+    for block in _blocks(content):
+        lines.update(block.translate(_WORDS).split(b"\n"))
     return b" ".join(set(b" ".join(lines).split())).decode("latin-1")
+
+
+def _blocks(content: bytes) -> Iterator[bytes]:
+    """The text in pieces that a processor's cache holds, cut between lines where there are any."""
+    start = 0
+    while start < len(content):
+        end = content.find(b"\n", start + _BLOCK_BYTES)
+        end = len(content) if end < 0 else end
+        yield content[start:end]
+        start = end
 
 
 def _whole(content: bytes, match: re.Match[bytes]) -> tuple[int, int]:
@@ -204,6 +216,7 @@ _PATTERNS = (
 
 _FEW_BYTES = 4096
 """Searching these as they are is quicker than telling their words apart."""
+_BLOCK_BYTES = 256 * 1024
 _LITERALS = {literal.decode(): literal for pattern in _PATTERNS for literal in pattern.literals}
 _IN_WORDS = frozenset(byte for literal in _LITERALS.values() for byte in literal)
 _WORDS = bytes(byte if byte in _IN_WORDS or byte == ord("\n") else ord(" ") for byte in bytes(range(256)).lower())

@@ -29,6 +29,7 @@ __all__ = [
     "admit",
     "admit_offer",
     "checkpoint_problems",
+    "credential_problems",
     "inline_file",
     "inline_files",
     "offer",
@@ -108,21 +109,15 @@ def admit(
     return admit_offer(offer(name, kind, content, declared_sha256=declared_sha256), existing)
 
 
-def offer(
-    name: str, kind: str, content: bytes, *, declared_sha256: str | None, content_sha256: str | None = None
-) -> Offer:
-    """Looks at a file by itself; this is what takes time.
-
-    Args:
-        content_sha256: The hash of `content`, where somebody has computed it already.
-    """
+def offer(name: str, kind: str, content: bytes, *, declared_sha256: str | None) -> Offer:
+    """Looks at a file by itself; this is what takes time."""
     return Offer(
         name=name,
         kind=kind,
-        sha256=content_sha256 or sha256(content).hexdigest(),
+        sha256=sha256(content).hexdigest(),
         size=len(content),
         declared_sha256=declared_sha256,
-        credentials=_credential_problems(name, content),
+        credentials=credential_problems(name, content),
     )
 
 
@@ -141,6 +136,15 @@ def admit_offer(file: Offer, existing: Sequence[EvidenceFile]) -> Admission:
     if problems:
         return Admission(AdmissionStatus.REJECTED, stored_kind, file.sha256, problems)
     return Admission(AdmissionStatus.ACCEPTED, stored_kind, file.sha256, _notes(file.name, file.kind, existing))
+
+
+def credential_problems(name: str, content: bytes) -> tuple[Problem, ...]:
+    """What looks like a credential in a file's content (R-169)."""
+    found = find_credential(content)
+    if found is None:
+        return ()
+    action = "Remove it, revoke it if it was real, and send the file under a new name."
+    return (Problem("R-169", name, "no credentials", f"{found.what} in line {found.line}", action),)
 
 
 def inline_files(body: Mapping[str, JsonValue]) -> tuple[InlineFile, ...]:
@@ -285,14 +289,6 @@ def _cap_problems(file: Offer, existing: Sequence[EvidenceFile]) -> tuple[Proble
         for count, most, what, action in checks
         if count > most
     )
-
-
-def _credential_problems(name: str, content: bytes) -> tuple[Problem, ...]:
-    found = find_credential(content)
-    if found is None:
-        return ()
-    action = "Remove it, revoke it if it was real, and send the file under a new name."
-    return (Problem("R-169", name, "no credentials", f"{found.what} in line {found.line}", action),)
 
 
 def _notes(name: str, kind: str, existing: Sequence[EvidenceFile]) -> tuple[Problem, ...]:

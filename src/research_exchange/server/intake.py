@@ -11,7 +11,15 @@ from dataclasses import dataclass
 
 from research_exchange.credentials import redact_text
 from research_exchange.documents.evidence import EvidenceFile
-from research_exchange.evidence import Admission, AdmissionStatus, InlineFile, Offer, admit_offer, offer
+from research_exchange.evidence import (
+    Admission,
+    AdmissionStatus,
+    InlineFile,
+    Offer,
+    admit_offer,
+    credential_problems,
+    offer,
+)
 from research_exchange.server.views import evidence_file
 from research_exchange.store import BlobStore, Clock, EvidenceRecord, Incoming, Reader, Writer
 
@@ -59,12 +67,13 @@ def prepare(blobs: BlobStore, held: Held, name: str, kind: str, content: bytes, 
 
 
 def prepare_incoming(incoming: Incoming, held: Held, name: str, kind: str, declared: str | None) -> Prepared:
-    """Look at a file whose bytes were written as they came; the disk takes them in meanwhile."""
+    """Look at a file whose bytes were written as they came; they are hashed and the disk takes them in meanwhile."""
     content = incoming.content()
-    with ThreadPoolExecutor(1) as beside:
-        synced = beside.submit(incoming.sync)
-        found = offer(name, kind, content, declared_sha256=declared, content_sha256=incoming.sha256)
+    with ThreadPoolExecutor(2) as beside:
+        synced, hashed = beside.submit(incoming.sync), beside.submit(lambda: incoming.sha256)
+        credentials = credential_problems(name, content)
         synced.result()
+        found = Offer(name, kind, hashed.result(), len(content), declared, credentials)
     prepared = _examined(found, held)
     if prepared.refused is None:
         incoming.keep()

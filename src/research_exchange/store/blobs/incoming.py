@@ -1,4 +1,4 @@
-"""Bytes on their way in: hashed and counted as they come, on this machine's disk before anybody decides about them."""
+"""Bytes on their way in: counted as they come, on this machine's disk before anybody decides about them."""
 
 import contextlib
 import hashlib
@@ -24,12 +24,16 @@ class Incoming:
         self._file = file
         self._limit = limit
         self._store = store
-        self._hash = hashlib.sha256()
+        self._hashed: tuple[int, str] | None = None
 
     @property
     def sha256(self) -> str:
-        """Of what came so far."""
-        return self._hash.hexdigest()
+        """Of what came so far. Other threads go on while it is computed."""
+        if self._hashed is None or self._hashed[0] != self.size:
+            self._file.flush()
+            with self.path.open("rb") as file:
+                self._hashed = self.size, hashlib.file_digest(file, "sha256").hexdigest()
+        return self._hashed[1]
 
     def write(self, chunk: bytes) -> None:
         """Take in the next bytes.
@@ -39,7 +43,6 @@ class Incoming:
         """
         if self.size + len(chunk) > self._limit:
             raise BlobTooLarge(self._limit)
-        self._hash.update(chunk)
         self.size += len(chunk)
         self._file.write(chunk)
 
