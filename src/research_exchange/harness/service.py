@@ -5,6 +5,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from types import TracebackType
 
 import tinker
 from tinker.lib.public_interfaces import training_client
@@ -18,7 +19,12 @@ SHARED, FORK = "MODAL_PROXY_TOKEN", "RUNS_PROXY_TOKEN"
 """The two logins of a proxy, each a pair of variables that end in _ID and _SECRET: a shared service's, and that of a
 fork of it (R-053)."""
 
+CLOSE_SECONDS = 60.0
+"""How long the end of a client may take; the service forgets one that it no longer hears of by itself."""
+
 _HEADERS = {"Modal-Key": "ID", "Modal-Secret": "SECRET"}
+
+log = logging.getLogger(__name__)
 
 
 def proxy_headers(login: str = SHARED, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
@@ -52,9 +58,30 @@ def service_client(
     Raises:
         HarnessError: half of a login is set.
     """
-    return tinker.ServiceClient(
+    return _ClientThatEnds(
         base_url=base_url, api_key=api_key, display_name=name, default_headers_overrides=proxy_headers(login)
     )
+
+
+class _ClientThatEnds(tinker.ServiceClient):
+    """The end of a `with` block waits no longer than `CLOSE_SECONDS`.
+
+    The SDK itself waits for ever: for a service that is away, and once in a while for an answer that its HTTP library
+    has lost on the way. What was trained and posted is safe by then, and the script must not hang on it.
+    """
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        is_error = exc_type is not None and issubclass(exc_type, Exception)
+        closing = self.close("success" if exc_type is None else "errored" if is_error else "interrupted")
+        try:
+            closing.result(timeout=CLOSE_SECONDS)
+        except TimeoutError:
+            log.warning("The training service did not confirm the end of the session within %g s.", CLOSE_SECONDS)
 
 
 def rest_client(service: tinker.ServiceClient) -> tinker.RestClient:

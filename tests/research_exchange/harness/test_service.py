@@ -1,5 +1,6 @@
 """The client of a service behind a proxy: which headers it sends, and what it never says."""
 
+import signal
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -7,8 +8,11 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 import tinker
 
+from research_exchange.harness import service as harness_service
 from research_exchange.harness.errors import HarnessError
 from research_exchange.harness.service import FORK, SHARED, proxy_headers, rest_client, service_client
+from tests.research_exchange.harness.preflights import RANK
+from tests.servers import MODEL, SpindleServer
 
 SHARED_LOGIN = {"MODAL_PROXY_TOKEN_ID": "shared-id", "MODAL_PROXY_TOKEN_SECRET": "shared-value"}
 FORK_LOGIN = {"RUNS_PROXY_TOKEN_ID": "fork-id", "RUNS_PROXY_TOKEN_SECRET": "fork-value"}
@@ -67,3 +71,18 @@ def test_the_login_goes_with_the_requests(
     with pytest.raises(tinker.PermissionDeniedError):
         rest_client(service).get_server_capabilities().result()
     assert [(headers["modal-key"], headers["modal-secret"]) for headers in seen[:1]] == [("shared-id", "shared-value")]
+
+
+def test_a_client_of_a_service_that_is_away_ends_all_the_same(
+    spindle: SpindleServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A run whose result is on record must not wait for ever for a session to be taken back."""
+    monkeypatch.setattr(harness_service, "CLOSE_SECONDS", 0.5)
+    assert spindle.process is not None
+    try:
+        with service_client(base_url=spindle.url, api_key=spindle.key) as service:
+            service.create_lora_training_client(MODEL, rank=RANK).result()
+            spindle.process.send_signal(signal.SIGSTOP)
+    finally:
+        spindle.process.send_signal(signal.SIGCONT)
+    assert "did not confirm the end of the session" in caplog.text
