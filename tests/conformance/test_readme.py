@@ -47,5 +47,6 @@ def test_the_example_runs_as_it_stands(real: SpindleServer) -> None:
     )
     # Once in a while the SDK's HTTP threads, which end with Python, abort a process that has done everything.
     assert ended.returncode in (0, -signal.SIGABRT), ended.stderr
+    assert "Fredville" in ended.stdout.splitlines()[-1], ended.stdout
     losses = [float(loss) for loss in re.findall(r"^\d+ ([\d.]+)$", ended.stdout, re.MULTILINE)]
     assert losses[-1] < 0.5 * losses[0], ended.stdout

@@ -48,12 +48,12 @@ def test_a_transaction_that_fails_leaves_nothing(store: Store) -> None:
 
 def test_a_reader_sees_one_moment(store: Store) -> None:
     with store.reading() as reader:
-        assert reader.last_update(RUN) is None
+        assert reader.count_updates(RUN) == 0
         with store.writing() as writer:
             writer.append_update(RUN, b"{}", None, NOON)
-        assert reader.last_update(RUN) is None
+        assert reader.count_updates(RUN) == 0
     with store.reading() as reader:
-        assert reader.last_update(RUN) is not None
+        assert reader.count_updates(RUN) == 1
 
 
 def test_raw_bytes_come_back_as_they_were(store: Store) -> None:
@@ -61,7 +61,7 @@ def test_raw_bytes_come_back_as_they_were(store: Store) -> None:
     with store.writing() as writer:
         writer.append_update(RUN, raw, None, NOON)
     with store.reading() as reader:
-        last = reader.last_update(RUN)
+        last = reader.update(RUN, 1)
     assert last is not None
     assert last.raw == raw
 
@@ -71,7 +71,7 @@ def test_times_come_back_in_utc(store: Store) -> None:
     with store.writing() as writer:
         writer.append_update(RUN, b"{}", None, tokyo)
     with store.reading() as reader:
-        last = reader.last_update(RUN)
+        last = reader.update(RUN, 1)
     assert last is not None
     assert last.received_at.isoformat() == "2026-03-01T12:30:00.123456+00:00"
 

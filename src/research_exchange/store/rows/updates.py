@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Row, and_, bindparam, func, insert, or_, select
+from sqlalchemy import Row, and_, bindparam, func, insert, or_, select
 
 from research_exchange.documents.update import StoredUpdate
 from research_exchange.store import tables
@@ -32,7 +32,9 @@ class UpdateReader(Transaction):
         return [_head(row) for row in self._all(query.limit(limit).offset(offset))]
 
     def update(self, run_id: str, sequence: int) -> StoredUpdate | None:
-        return self._one_update(run_id, tables.updates.c.sequence == sequence)
+        kept = tables.updates
+        row = self._one(select(kept).where(kept.c.run_id == run_id, kept.c.sequence == sequence))
+        return None if row is None else _update(row)
 
     def standing(self, run_id: str, idempotency_key: str | None) -> Standing:
         """What a run has when an update is delivered to it, maybe under a key."""
@@ -49,13 +51,6 @@ class UpdateReader(Transaction):
         """Of all updates of a run together."""
         total = select(func.sum(tables.updates.c.size)).where(tables.updates.c.run_id == run_id)
         return self._connection.execute(total).scalar_one() or 0
-
-    def last_update(self, run_id: str) -> StoredUpdate | None:
-        return self.update(run_id, self.count_updates(run_id))
-
-    def _one_update(self, run_id: str, condition: ColumnElement[bool]) -> StoredUpdate | None:
-        row = self._one(select(tables.updates).where(tables.updates.c.run_id == run_id, condition))
-        return None if row is None else _update(row)
 
 
 class UpdateWriter(UpdateReader):
